@@ -30,7 +30,7 @@ const (
 	maxComplaintBytes = 16 << 10
 )
 
-// ErrNotRun means that rendering never started or was ended from outside. It is no statement about the content.
+// ErrNotRun means that rendering never started or was ended from outside. It does not concern the content.
 var ErrNotRun = errors.New("rendering did not run")
 
 // Confined renders in a child process, which limits the time and memory of content. It is safe for concurrent use. Each
@@ -90,7 +90,7 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 	return understood(in, said)
 }
 
-// ask runs the child. It returns the child's output, or an error if there is none to read.
+// ask runs the child and returns its output, or an error without output.
 func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()

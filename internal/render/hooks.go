@@ -98,7 +98,7 @@ func byWeight(a, b placed) int {
 	return cmp.Or(cmp.Compare(weight(a), weight(b)), byKind(a, b))
 }
 
-// isNeverRun reports whether the agent never does what a hook is for.
+// isNeverRun reports whether the agent never runs a hook of a kind.
 func isNeverRun(hook string) bool {
 	return slices.Contains([]string{"test", "test-success", "test-failure", "pre-rollback", "post-rollback"}, hook)
 }

@@ -149,7 +149,7 @@ func replaceUnsettled(text []byte) []byte {
 	return append(out, text[done:]...)
 }
 
-// usage is what a survey found, by name of file and of named template.
+// usage is the result of a survey, by names of files and of named templates.
 type usage map[string]template
 
 // doubtful reports whether one rendering could be enough. Any text may be a template where tpl is used.
@@ -171,7 +171,7 @@ func (u usage) unsorted() bool {
 	return false
 }
 
-// of names the functions that a file uses, also by way of other templates, or those of the whole chart if that is
+// of returns the functions that a file uses, directly or by other templates, or those of the whole chart if that is
 // unclear.
 func (u usage) of(name string) string {
 	seen := map[string]bool{}

@@ -19,15 +19,15 @@ type call struct {
 
 func (c call) String() string { return fmt.Sprintf("%s (%s:%d)", c.function, c.file, c.line) }
 
-// template is what parsing one says of it.
+// template is the result of parsing one template.
 type template struct {
 	calls    []call
 	includes []string // names of templates that are constant; others are not followed
 	usesTpl  bool
 }
 
-// survey looks for unsettled functions wherever templates may come from. Templates are found again by the names that
-// Helm gives them: a file's path with the names of charts for those of their folders, or the name after define.
+// survey finds unsettled functions in all places of templates. It identifies templates by Helm's names: the path of a
+// file with the names of charts for their folders, or the name after define.
 func survey(files []file, values []byte) usage {
 	charts := map[string]string{}
 	for _, f := range files {
@@ -66,8 +66,8 @@ func helmName(name string, charts map[string]string) string {
 	}
 }
 
-// parseTemplate returns the templates that a text defines; its own is named as the file. What cannot be parsed, or has
-// no actions, is none.
+// parseTemplate returns the templates that a text defines. The name of its own template is the file. A text that cannot
+// be parsed, or has no actions, is not a template.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil

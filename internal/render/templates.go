@@ -62,8 +62,8 @@ func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	return slices.Concat(definitions, found.definitions, found.before, found.release, found.after), nil
 }
 
-// UsualCapabilities are those of a cluster that nobody can ask: Kubernetes' own APIs. Where its version is not known
-// either, it is that of the Kubernetes libraries in this program.
+// UsualCapabilities are the capabilities of an unknown cluster: Kubernetes' own APIs. An unknown version is the version
+// of the Kubernetes libraries in this program.
 func UsualCapabilities(version string) Capabilities {
 	return Capabilities{Version: cmp.Or(version, libraryVersion()), APIVersions: chartutil.DefaultCapabilities.APIVersions}
 }
@@ -79,7 +79,7 @@ func libraryVersion() string {
 	return chartutil.DefaultCapabilities.KubeVersion.Version
 }
 
-// values builds what templates see: the chart's values with the module's over them, the release and the cluster.
+// values returns the values for templates: the chart's values overlaid with the module's, the release and the cluster.
 func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	given, err := in.configured(layer, c.Name())
 	if err != nil {
@@ -98,8 +98,7 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	if err := checkNames(c); err != nil {
 		return nil, err
 	}
-	// Every pass is a first one: what a chart does else on upgrades belongs to Helm's store of releases, which is not kept
-	// here.
+	// Every rendering is a first installation: upgrades depend on Helm's release store, which the agent does not keep.
 	release := chartutil.ReleaseOptions{Name: in.Release, Namespace: in.Namespace, Revision: 1, IsInstall: true}
 	capabilities := &chartutil.Capabilities{
 		KubeVersion: *version, APIVersions: in.Kubernetes.APIVersions, HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
@@ -112,7 +111,7 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	return values, checkSchemas(c, all)
 }
 
-// crds returns the objects of the crds folders, which are no templates.
+// crds returns the objects of the crds folders, which are not templated.
 func crds(c *chart.Chart) ([]placed, error) {
 	files := c.CRDObjects()
 	slices.SortFunc(files, func(a, b chart.CRD) int { return cmp.Compare(a.Filename, b.Filename) })
@@ -127,7 +126,7 @@ func crds(c *chart.Chart) ([]placed, error) {
 	return found, nil
 }
 
-// manifests reads what templates gave, divided into documents as Helm divides it.
+// manifests parses the output of templates, divided into documents as Helm divides it.
 func manifests(texts map[string]string) ([]placed, error) {
 	names := make([]string, 0, len(texts))
 	total := 0
@@ -156,8 +155,8 @@ func manifests(texts map[string]string) ([]placed, error) {
 	return found, nil
 }
 
-// split divides a template's output where lines start with ---. What follows on such a line belongs to the next
-// document, and documents of blanks are none.
+// split divides a template's output at lines that start with ---. The rest of such a line belongs to the next document.
+// Blank documents are dropped.
 //
 // Source: Helm's releaseutil.SplitManifests, whose regular expression takes ten times as long.
 func split(text string) []string {
@@ -183,7 +182,7 @@ func split(text string) []string {
 	return documents
 }
 
-// ranks says when a kind's turn is. Kinds that Helm does not know come last, by name.
+// ranks is the order of kinds. Kinds that Helm does not know come last, by name.
 var ranks = func() map[string]int {
 	known := map[string]int{}
 	for i, kind := range releaseutil.InstallOrder {
@@ -200,7 +199,7 @@ func byKind(a, b placed) int {
 	return cmp.Compare(kindA, kindB)
 }
 
-// shortened bounds a message that quotes content. It keeps both ends: where it was, and in the end what it was.
+// shortened limits a message that quotes content. It keeps both ends: the place, and the error at the end.
 func shortened(text string) string {
 	const most = 1_000
 	if len(text) <= 2*most {

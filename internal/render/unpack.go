@@ -19,7 +19,7 @@ const (
 	MaxEntries = 2_000
 	// maxRatio bounds unpacked to packed bytes. Text reaches 20; a bomb 1,000.
 	maxRatio = 100
-	// freeBytes may be unpacked whatever the ratio: a small tar is mostly padding.
+	// freeBytes may be unpacked at any ratio, because a small tar is mostly padding.
 	freeBytes = 1 << 20
 	// maxPathBytes and maxPathDepth bound the name of a member. Charts within charts reach 120 and 8.
 	maxPathBytes, maxPathDepth = 256, 16

@@ -1,5 +1,4 @@
-// Package clitest holds what the command lines of both programs have in common: the help of their flags, and their
-// reference.
+// Package clitest contains the shared tests of both command lines: the help of their flags, and their reference.
 package clitest
 
 import (
@@ -26,8 +25,8 @@ func commands(of *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// CheckValues fails for flags whose help has something in back quotes that is no name of a value, as which the help
-// would take it.
+// CheckValues fails for flags whose help contains a back-quoted text that is not the name of a value, because the help
+// would treat it as one.
 func CheckValues(t *testing.T, root *cobra.Command) {
 	t.Helper()
 	value := regexp.MustCompile(`^[A-Z][A-Z:/=-]*$`)
@@ -42,7 +41,7 @@ func CheckValues(t *testing.T, root *cobra.Command) {
 	}
 }
 
-// maxHelpLine is the width that a line of a command's description fits in: what is longer, a terminal breaks within words.
+// maxHelpLine is the maximum width of lines in a command's description. A terminal breaks longer lines within words.
 const maxHelpLine = 160
 
 // CheckHelpLines tests that the lines of all descriptions are short enough to be read.
@@ -57,7 +56,7 @@ func CheckHelpLines(t *testing.T, root *cobra.Command) {
 	}
 }
 
-// CheckReference compares a program's page in a folder with what the program takes, or writes it.
+// CheckReference compares the page of a program with its commands and flags, or writes the page.
 func CheckReference(t *testing.T, root *cobra.Command, folder string, update bool) {
 	t.Helper()
 	root.InitDefaultHelpCmd()

@@ -16,8 +16,8 @@ import (
 // ConfigurationPage is the reference of configuration, below docs.
 const ConfigurationPage = "reference/configuration.md"
 
-// CheckConfiguration compares the program's keys on the page of configuration with the flags that it takes, or writes
-// them, and has the program take the page's examples: blocks of YAML whose first line says which command they are for.
+// CheckConfiguration compares the program's keys on the configuration page with its flags, or writes them. It also
+// parses the page's examples with the program: YAML blocks whose first line names their command.
 func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs string, update bool) {
 	t.Helper()
 	path := filepath.Join(docs, ConfigurationPage)

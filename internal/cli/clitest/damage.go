@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// damages are what happens to files on disks, by name: each gives what is left of the content.
+// damages are kinds of damage to files, by name. Each returns the damaged content.
 var damages = map[string]func(content []byte) []byte{
 	"is cut off":   func(content []byte) []byte { return content[:len(content)/2] },
 	"is empty":     func([]byte) []byte { return nil },
@@ -21,8 +21,8 @@ var damages = map[string]func(content []byte) []byte{
 	},
 }
 
-// EachDamage damages each file below a folder in each way, and puts a folder in its place, one after the other, and
-// calls try with its path. The folder is put back as it was before each.
+// EachDamage damages each file below a folder in each way, and replaces it by a folder, one after the other. It calls
+// try with the path, and restores the folder before each damage.
 func EachDamage(t *testing.T, dir string, try func(t *testing.T, path string)) {
 	t.Helper()
 	saved := t.TempDir()

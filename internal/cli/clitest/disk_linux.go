@@ -73,7 +73,7 @@ func (d Disk) leave(kind string, n uint64) {
 	} else {
 		pages = 10_000
 	}
-	d.remount(max(pages, 1)*uint64(now.Bsize), files) // a size of 0 is no limit
+	d.remount(max(pages, 1)*uint64(now.Bsize), files) // a size of 0 sets no limit
 }
 
 func (d Disk) remount(bytes, files uint64) {

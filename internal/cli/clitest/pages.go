@@ -19,7 +19,7 @@ import (
 
 // Block is a shell block of a page.
 type Block struct {
-	// Page is its path in the repository, Info what follows the fence, and Line the first line of the script.
+	// Page is the path in the repository, Info the text after the fence, and Line the first line of the script.
 	Page, Info string
 	Line       int
 	Script     string
@@ -30,9 +30,9 @@ var (
 	program = regexp.MustCompile(`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `)
 )
 
-// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts, page by page. A block that has no
-// language and looks like one fails the test: nobody would know whether it has to run. What a chart prints once it is
-// installed is one block.
+// Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts, page by page. A block without a
+// language that looks like a shell block fails the test, because it is unclear whether to run it. The notes of a chart
+// are one block.
 func Shell(t *testing.T, checkout string) (blocks []Block) {
 	t.Helper()
 	pages := []string{"CONTRIBUTING.md", "README.md"}
@@ -79,8 +79,8 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 
 var action = regexp.MustCompile(`\{\{[^}]*\}\}`)
 
-// notes returns the commands of a chart's notes. What Helm would put in place of an action is "x", and three spaces
-// begin an explanation.
+// notes returns the commands of a chart's notes. It replaces each action of Helm by "x". Three spaces begin an
+// explanation.
 func notes(t *testing.T, checkout, page string) Block {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, page))
@@ -97,12 +97,11 @@ func notes(t *testing.T, checkout, page string) Block {
 	return b
 }
 
-// Calls returns the words of each command of the block. What the shell would put in place of a variable or a command is
-// "x".
+// Calls returns the words of each command of the block. It replaces variables and command substitutions by "x".
 func (b Block) Calls(t *testing.T) (calls [][]string) {
 	t.Helper()
 	script := b.Script
-	if strings.HasPrefix(strings.TrimSpace(script), "$ ") { // with what the commands print
+	if strings.HasPrefix(strings.TrimSpace(script), "$ ") { // with the output of the commands
 		var typed strings.Builder
 		for line := range strings.Lines(script) {
 			if line, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
@@ -137,8 +136,8 @@ func (b Block) Calls(t *testing.T) (calls [][]string) {
 	return calls
 }
 
-// CheckPages fails for calls of a program in the pages that the program would not take: of a command or with a flag
-// that it does not have, with a value that is none, or with too few or too many arguments.
+// CheckPages fails for calls in the pages that the program would refuse: an unknown command or flag, an invalid value,
+// or a wrong number of arguments.
 func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string) {
 	t.Helper()
 	name, checked := newProgram().Name(), 0
@@ -158,7 +157,7 @@ func CheckPages(t *testing.T, newProgram func() *cobra.Command, checkout string)
 	}
 }
 
-// take does with a command line what the program does before it runs a command.
+// take parses a command line as the program does before it runs a command.
 func take(root *cobra.Command, words []string) error {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

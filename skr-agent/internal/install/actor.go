@@ -15,11 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// actor reads and writes a module's objects with the rights that the runtime's operator gave to it. Everything that a
-// module can bring about goes through it: dry run and apply, drift, health, deletion, and what templates learn of the
-// cluster. A part that used the agent's rights instead would lend them to the module (CVE-2026-41050).
+// actor reads and writes a module's objects with the rights that the runtime's operator granted to the module. All
+// effects of a module use it: dry runs, applies, drift, health, deletion, and templates that read the cluster. A part
+// that used the agent's rights instead would lend them to the module (CVE-2026-41050).
 type actor struct {
-	user      string // whom it impersonates; empty: nobody, it is the agent itself
+	user      string // the impersonated user, empty for the agent itself
 	cluster   client.Client
 	manager   string // the field manager it applies as
 	discovery discovery.DiscoveryInterface

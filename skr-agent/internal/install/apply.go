@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// apply applies what a Manifest asks for, or of it only what changed. The outcome has a state only when it ended early:
-// with a problem, or with something to wait for.
+// apply applies the content of a Manifest, or only the changed objects. The outcome has a state only if the pass ended
+// early: with a problem, or while it waits.
 func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (outcome, error) {
 	started, wasInstalled := i.now(), installed(m)
 	p, out, err := i.prepare(ctx, m, known, todo, changed)
@@ -44,7 +44,7 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	}
 	if wait != "" {
 		out = i.waiting(m, known, out, wait)
-		out.asBefore = wasInstalled && out.state == v1beta2.StateProcessing // an agent that starts is no news about a module that runs
+		out.asBefore = wasInstalled && out.state == v1beta2.StateProcessing // a starting agent does not change a running module
 		return out, nil
 	}
 	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
@@ -67,7 +67,7 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	return out, nil
 }
 
-// prepare plans what is applied. It checks that the whole of it may be, and writes down what may come into being.
+// prepare plans the apply, checks that the module may write all objects, and records the objects that may be created.
 func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (plan, outcome, error) {
 	p, problem, err := i.planFor(ctx, m, todo, changed)
 	if err != nil {
@@ -118,7 +118,7 @@ func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *mem
 	}
 	i.plans.keep(client.ObjectKeyFromObject(m), planInput(m, i.owner(m)), p)
 	p.leaveUnread()
-	// So that it is found again whatever happens meanwhile.
+	// It is recorded first, so that it is found again after a crash.
 	if out, err = i.announce(ctx, m, out, union(p.inventory, m.Status.Synced)); err != nil {
 		return plan{}, outcome{}, err
 	}
@@ -182,7 +182,7 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 		out.installation = p.refused
 		return i.failed(m, known, out), nil
 	case len(definite) == 0:
-		// Webhooks fail like this while what serves them starts, which may be this very module.
+		// Webhooks fail like this while their server starts, which may be part of this module.
 		return i.waiting(m, known, out, "waiting for the API server to take "+firstFew(temporary)), nil
 	}
 	out.installation = &finding{reason: v1beta2.ReasonApplyFailed, message: firstFew(append(definite, p.unknown...))}
@@ -192,7 +192,7 @@ func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p pla
 	return i.failed(m, known, out), nil
 }
 
-// leftOut returns the problem of objects that are not applied although all others are; nil if there are none.
+// leftOut returns the problem of objects that are not applied while all others are, nil without any.
 func (p *plan) leftOut() *finding {
 	switch {
 	case p.refused != nil:
@@ -211,7 +211,7 @@ func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWh
 	return i.patient(known, out)
 }
 
-// patient turns an outcome that has been Processing for too long into an Error. It goes on being looked at.
+// patient turns an outcome that has been Processing for too long into an Error. The module is still checked.
 func (i *Installer) patient(known *memo, out outcome) outcome {
 	if out.state == v1beta2.StateProcessing && i.now().Sub(known.pendingSince) > i.ReadyTimeout {
 		out.state = v1beta2.StateError
@@ -235,7 +235,7 @@ func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome) outcom
 	return out
 }
 
-// passing tells errors that say something of the moment and nothing of the module.
+// passing reports whether an error is temporary and does not come from the module.
 func passing(err error) bool {
 	return apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServiceUnavailable(err) || apierrors.IsConflict(err) || apierrors.IsUnauthorized(err) ||
@@ -243,7 +243,7 @@ func passing(err error) bool {
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// plan reads the content and decides what to do with it. A problem is one of the module; an error is one of the moment.
+// plan reads the content and returns the plan. A problem comes from the module, an error is temporary.
 func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *finding, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {
@@ -270,9 +270,8 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	return p, problem, err
 }
 
-// planFor returns the plan for the next step: all of it, or what of it is about the objects that changed. Those are put
-// right from what was compared last, where that is remembered, and the whole content does not have to be rendered for
-// them.
+// planFor returns the plan for the next step: the whole plan, or the part about the changed objects. The part comes
+// from the last compared objects if they are remembered, so the content need not be rendered.
 func (i *Installer) planFor(ctx context.Context, m *v1beta2.Manifest, todo step, changed keys) (plan, *finding, error) {
 	if todo == stepApply {
 		return i.plan(ctx, m)
@@ -320,7 +319,7 @@ func (i *Installer) scope(gvk schema.GroupVersionKind) (bool, error) {
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
 }
 
-// recordDrift says once, in an event, the log and metrics, what was corrected.
+// recordDrift records the corrected objects once, in an Event, the log and metrics.
 func (i *Installer) recordDrift(ctx context.Context, m *v1beta2.Manifest, corrected []key) {
 	names := make([]string, len(corrected))
 	for n, k := range corrected {

@@ -20,7 +20,7 @@ import (
 // that is already as the request has it, and the response shows whether it changed; see ownFields. Objects that are
 // settled are skipped.
 
-// moment bounds the time for which a pass waits for the API server: for the first list of a watch, and for a definition
+// moment limits the time for which a pass waits for the API server: for the first list of a watch, and for a definition
 // to be served. A longer wait ends the pass, so that the worker is free for other modules.
 const moment = 1500 * time.Millisecond
 
@@ -90,7 +90,7 @@ func (i *Installer) applyPlan(
 	return applied, "", errors.Join(refused...)
 }
 
-// maxUnanswered bounds the objects of one kind for which the API server waits for a webhook that does not answer.
+// maxUnanswered limits the objects of one kind for which the API server waits for a webhook that does not respond.
 const maxUnanswered = 3
 
 // applyStage applies objects one by one. A refused object does not block the others. seen are objects that changed.

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// dataInterval is the time between two looks at data that an upgrade keeps.
+// dataInterval is the interval between two checks of data that an upgrade keeps.
 const dataInterval = time.Minute
 
 // keepsData returns why an upgrade does not delete an object that its version drops; empty if it may. Deleting the

@@ -14,9 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// exposes finds labels that the plan would put on the agent's namespace, or take from it, and by which a webhook or
-// policy that is installed, by whomever, would come to see the agent's requests. The cluster is asked only when labels
-// change.
+// exposes returns the labels that the plan would add to the agent's namespace, or remove from it, and that would expose
+// the agent's requests to an installed webhook or policy. It reads the cluster only if labels change.
 func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	for _, o := range p.shared {
 		if o.GetName() != i.Namespace {
@@ -48,8 +47,7 @@ func (i *Installer) exposes(ctx context.Context, m *v1beta2.Manifest, p *plan) (
 	return nil, nil
 }
 
-// installedInterceptors lists all that there are, with the agent's own rights: this is about the agent, whatever the
-// module may see.
+// installedInterceptors lists all webhooks and policies with the agent's own rights, because they concern the agent.
 func installedInterceptors(ctx context.Context, cluster client.Client) ([]unstructured.Unstructured, error) {
 	var all []unstructured.Unstructured
 	for _, kind := range guard.InterceptorKinds() {

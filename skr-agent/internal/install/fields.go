@@ -154,7 +154,7 @@ func ignoredFields(o *unstructured.Unstructured) ([]pointer, error) {
 	return pointers, nil
 }
 
-// isIdentity reports whether a pointer contains fields by which the agent and the API server recognize an object.
+// isIdentity reports whether a pointer contains fields that identify an object for the agent or the API server.
 func isIdentity(p pointer) bool {
 	switch {
 	case p[0] == "apiVersion" || p[0] == "kind" || len(p) == 1 && p[0] == "metadata":
@@ -171,9 +171,9 @@ func isIdentity(p pointer) bool {
 		)
 }
 
-// keepLive gives objects the values of the cluster in the fields that others own: those of the annotation
-// ignore-fields, and the replicas of a workload that an autoscaler scales. Objects that do not exist yet keep the
-// values of the content. It changes copies.
+// keepLive copies the cluster's values of fields that others own into the objects: the fields of the annotation
+// ignore-fields, and the replicas of a workload under an autoscaler. New objects keep the values of the content. It
+// changes copies.
 func (i *Installer) keepLive(
 	ctx context.Context,
 	a *actor,
@@ -313,8 +313,8 @@ func set(object map[string]any, p pointer, value any, present bool) {
 	}
 }
 
-// isAutoscaled reports whether a HorizontalPodAutoscaler scales a workload; those of KEDA are such as well. A cluster
-// whose autoscalers the agent may not read has none.
+// isAutoscaled reports whether a HorizontalPodAutoscaler scales a workload. KEDA creates HorizontalPodAutoscalers too.
+// Without the right to read autoscalers, the agent finds none.
 func (i *Installer) isAutoscaled(ctx context.Context, r v1beta2.Resource, dropped keys) (bool, error) {
 	mapping, err := i.cluster.RESTMapper().
 		RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})

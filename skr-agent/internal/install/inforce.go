@@ -29,8 +29,7 @@ func (i *Installer) noteApplied(ctx context.Context, m *v1beta2.Manifest, known 
 	return err
 }
 
-// begin writes down that another version than the one in force is about to be applied: whatever becomes of it, it is
-// not undone.
+// begin records that another version than the one in force is about to be applied. An interrupted apply is not undone.
 func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	applied := m.Applied()
 	if applied == nil || isInForce(m) {
@@ -46,8 +45,8 @@ func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo)
 	return err
 }
 
-// note reports whether it wrote a note. One that the API server refuses is told once, and the one before is taken away:
-// it is not true any more. A module runs without, so that only errors of the moment are returned.
+// note reports whether it wrote the record. If the API server refuses it, the refusal is reported once and the earlier
+// record is removed, because it is outdated. A module works without the record, so only temporary errors are returned.
 func (i *Installer) note(ctx context.Context, m *v1beta2.Manifest, known *memo, version v1beta2.AppliedVersion) (bool, error) {
 	next := m.DeepCopy()
 	if next.Annotations == nil {
@@ -140,26 +139,26 @@ func (i *Installer) inForce(m *v1beta2.Manifest) *v1beta2.Manifest {
 	return was
 }
 
-// isInForce reports whether what a Manifest asks for was applied whole before, and nothing else was begun since.
+// isInForce reports whether the content of a Manifest was applied completely, and no other version was begun since.
 func isInForce(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && applied.Begun == "" && applied.Digest == m.Wanted().Digest
 }
 
-// isBegun reports whether what a Manifest asks for was begun to be applied before.
+// isBegun reports whether the apply of the content of a Manifest was begun.
 func isBegun(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && applied.Begun != "" && applied.Begun == m.Wanted().Digest
 }
 
-// notedWrongly reports whether the note of what was applied is of another version than the Manifest asks for, or says
-// that one was begun.
+// notedWrongly reports whether the record is about another version than the Manifest's, or about a version that was
+// begun.
 func notedWrongly(m *v1beta2.Manifest) bool {
 	applied := m.Applied()
 	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
 }
 
-// keepsInForce reports whether the version in force is put right after a pass that failed.
+// keepsInForce reports whether the version in force is corrected after a failed pass.
 func keepsInForce(m *v1beta2.Manifest, out outcome) bool {
 	if out.state != v1beta2.StateError || out.forbidden && isInForce(m) {
 		return false
@@ -167,8 +166,8 @@ func keepsInForce(m *v1beta2.Manifest, out outcome) bool {
 	return out.untouched || isInForce(m)
 }
 
-// keepInForce puts right what changed of the version that is in force, while what the Manifest asks for is refused. It
-// returns what could not be put right. The first time everything is compared: nobody watched before.
+// keepInForce corrects changes of the version in force while the content of the Manifest is refused. It returns the
+// remaining problems. The first call compares all objects, because no watch existed before.
 func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known *memo, changed keys) keys {
 	was := i.inForce(m)
 	record := m.Annotations[v1beta2.AnnotationApplied]
@@ -178,9 +177,9 @@ func (i *Installer) keepInForce(ctx context.Context, m *v1beta2.Manifest, known 
 	}
 	p, problem, err := i.plan(ctx, was)
 	if err != nil || problem != nil {
-		return changed // its content is gone, or it is not allowed any more: the Manifest's own trouble is told
+		return changed // its content is gone or not allowed: the Manifest's own problem is reported
 	}
-	// What another version must not do, this one must not either.
+	// The rules for new versions apply to this one too.
 	if _, problem, err = i.check(ctx, was, &p); err != nil || problem != nil {
 		return changed
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 )
 
-// Limits of one look at a module.
+// Limits of one inspection of a module.
 const (
 	maxListedPods   = 100
 	maxListedEvents = 100
@@ -36,8 +36,8 @@ const (
 	loggedBytes     = 16 << 10
 )
 
-// Inspect returns the requested details of a module. It reads with the rights of the module's account, so that a module
-// shows nothing which it could not read itself. What cannot be read is named in the details.
+// Inspect returns the requested details of a module. It reads with the rights of the module's account, so the details
+// contain nothing that the module cannot read. They name the objects that could not be read.
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
 	look := inspection{actor: i.actor(m), wanted: wanted,
 		details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}

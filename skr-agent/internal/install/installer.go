@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Reconcile does what one Manifest needs next, and says what became of it.
+// Reconcile takes the next step for one Manifest and records the outcome.
 func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	m, err := i.read(ctx, req)
 	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
@@ -33,7 +33,7 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		out, err = i.install(ctx, m)
 	}
 	if ctx.Err() != nil {
-		return ctrl.Result{}, nil // the agent is ending, which is no error
+		return ctrl.Result{}, nil // the agent is stopping
 	}
 	if apierrors.IsForbidden(err) {
 		out, err = i.denied(m, err), nil
@@ -65,7 +65,7 @@ func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manife
 	return &m, nil
 }
 
-// step is what a Manifest needs.
+// step is the next step for a Manifest.
 type step int
 
 const (
@@ -74,13 +74,13 @@ const (
 	stepApply               // compare everything
 )
 
-// heldInterval is how often it is tried again to delete what could not go yet.
+// heldInterval is the interval between two tries to delete blocked objects.
 const heldInterval = 5 * time.Second
 
-// next decides what a Manifest needs. Everything is compared when it changed, when this process never did, when the
-// last time is long ago, or left something to delete, and when the note of what is applied is of something else: a pass
-// that read the Manifest before the note was written may have written an older one, by which the runtime would report
-// the version before.
+// next returns the next step for a Manifest. All objects are compared if the Manifest changed, if this process never
+// compared them, if the last comparison is long ago or left objects to delete, and if the record of the applied version
+// is about another version. A pass that read the Manifest before the record was written may have written an older
+// record, and the runtime would report the earlier version.
 func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync time.Duration) step {
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
@@ -104,8 +104,8 @@ func installed(m *v1beta2.Manifest) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == m.Generation
 }
 
-// holdBack returns how long a correction has to wait, so that somebody who insists on another value costs an API
-// request now and then and not all of them.
+// holdBack returns the delay of a correction. A client that keeps changing a value then causes an API request now and
+// then, and not one for each change.
 func (k memo) holdBack(now time.Time) time.Duration {
 	const patience = 5
 	if k.streak < patience {
@@ -137,7 +137,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 		return outcome{}, err
 	}
 	changed := i.watches.take(name)
-	changed.keepOnly(i.kept(m)) // what was pruned is noticed as well
+	changed.keepOnly(i.kept(m)) // pruned objects are watched too
 	todo := next(m, *known, changed, i.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
@@ -211,7 +211,7 @@ func (i *Installer) look(
 	return i.patient(known, out), nil
 }
 
-// lookAgain returns the time until the next look at something unfinished: soon at first, then slower.
+// lookAgain returns the time until the next check of unfinished work. It starts short and increases.
 func (k *memo) lookAgain(generation int64, now time.Time, slowest time.Duration) time.Duration {
 	if k.pending != generation {
 		k.pending, k.pendingSince, k.looks = generation, now, 0

@@ -58,7 +58,7 @@ func (s keys) overlaps(other keys) bool {
 	return false
 }
 
-// keepOnly removes what is not in the other set.
+// keepOnly removes the keys that the other set lacks.
 func (s keys) keepOnly(other keys) {
 	maps.DeleteFunc(s, func(k key, _ struct{}) bool { return !other.has(k) })
 }

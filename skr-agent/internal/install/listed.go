@@ -26,7 +26,7 @@ type listing struct {
 	namespace string
 }
 
-// listed are the metadata of objects, by what was listed whole.
+// listed contains the metadata of objects by the kinds that were listed completely.
 type listed map[listing]map[key]*metav1.PartialObjectMetadata
 
 var errNotListed = errors.New("not listed")

@@ -17,11 +17,11 @@ import (
 // The module that gains the object takes it over by writing its own mark. The module that loses it leaves it alone
 // until then. Neither deletes it, in whichever order the two Manifests are reconciled.
 
-// handOverInterval is the time between two looks at objects that another module takes over.
+// handOverInterval is the interval between two checks of objects that another module takes over.
 const handOverInterval = time.Second
 
-// wanted returns the objects that a Manifest's content asks for now, whatever is installed; false if the content cannot
-// be rendered.
+// wanted returns the objects in the current content of a Manifest, installed or not. It returns false if the content
+// cannot be rendered.
 func (i *Installer) wanted(ctx context.Context, m *v1beta2.Manifest) (keys, bool, error) {
 	content, problem, err := i.rendered(ctx, m)
 	if err != nil || problem != nil {

@@ -18,10 +18,9 @@ import (
 // of the agent's start, which applies the namespace without labels.
 const namespaceOwner = "kyma-pull-namespace"
 
-// LabelNamespace gives the agent's namespace labels, and takes back those that it gave before and that are not wanted
-// any more. A label by which a webhook or policy that is installed would come to see the agent's requests is left as it
-// is; the error names it and what it would let in, and is agentobjects.ErrExposed. What is as it should be is not
-// written.
+// LabelNamespace sets labels on the agent's namespace, and removes earlier ones that are no longer wanted. It keeps a
+// label that would expose the agent's requests to an installed webhook or policy; the error names the label and is
+// agentobjects.ErrExposed. It writes nothing if the labels match.
 func LabelNamespace(ctx context.Context, cluster client.Client, home string, want map[string]string) error {
 	live, err := liveNamespace(ctx, cluster, home)
 	if err != nil || live == nil {
@@ -48,8 +47,8 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 	return refused
 }
 
-// liveNamespace returns the agent's namespace as it is, nil for none. It is listed by its name: the agent's rights are
-// to list, not to get.
+// liveNamespace returns the agent's namespace, nil without one. It lists by name, because the agent may list namespaces
+// and not get them.
 func liveNamespace(ctx context.Context, cluster client.Client, home string) (*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// observe looks at every object whose status counts for a Manifest: those of the inventory that have one, the module's
-// manager and the default CR. It reports whether watches will report all of them from now on. An object that was ready
-// is not read again while its watch shows the version that said so, and neither is one of a few that were not.
+// observe reads the objects that count for the status of a Manifest: the objects of the inventory with a status, the
+// module's manager and the default CR. It reports whether watches will report all of them from now on. It does not read
+// an object again while the watch shows the version that was ready, or the version of one of a few others.
 func (i *Installer) observe(
 	ctx context.Context,
 	m *v1beta2.Manifest,
@@ -44,7 +44,7 @@ func (i *Installer) observe(
 		case isDefaultCR(o.key):
 			o.checks = stateChecks(m)
 			if o.object != nil && o.object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != i.owner(m).Mark {
-				watched = false // somebody made it before us, without our marks
+				watched = false // another client created it without our marks
 			}
 		case o.knownReady:
 			ready[o.key] = before.ready[o.key]
@@ -183,8 +183,8 @@ func ignoreForbidden(err error) error {
 	return err
 }
 
-// stateChecks are what a module's template says of its default CR. What cannot be read says nothing: the template was
-// checked by the API server that took it.
+// stateChecks returns a template's conditions for the state of its default CR. Unreadable ones are ignored, because the
+// API server checked the template.
 func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	var checks []v1beta2.CustomStateCheck
 	if err := json.Unmarshal([]byte(m.Annotations[v1beta2.AnnotationCustomStateCheck]), &checks); err != nil {
@@ -193,8 +193,8 @@ func stateChecks(m *v1beta2.Manifest) []v1beta2.CustomStateCheck {
 	return checks
 }
 
-// defaultCR says which object a Manifest's default CR is, if it has one that is ours to make and to delete. One that no
-// module may write is not: whatever a Manifest says, it is neither read nor deleted.
+// defaultCR returns a Manifest's default CR if the agent creates and deletes it. It ignores an object that modules may
+// not write, whatever the Manifest contains.
 func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	if m.Spec.Resource == nil || m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore {
 		return v1beta2.Resource{}, false

@@ -52,9 +52,9 @@ func (s *strangerSearch) look(
 	return nil
 }
 
-// strangers finds objects of a plan that are there and not the module's, before anything is written. What is in the
-// inventory of a module that was installed whole is the module's, whoever replaced it meanwhile: that is drift. Custom
-// resources that the API server cannot read are noted in the plan; they are applied once they can be read.
+// strangers returns existing objects of a plan that do not belong to the module, before anything is written. Objects in
+// the inventory of a completely installed module belong to it, even if another client replaced them: that is drift. The
+// plan records custom resources that the API server cannot read. They are applied once they can be read.
 func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan) (*finding, error) {
 	by, before, whole := i.owner(m), keysOf(m.Status.Synced), installed(m)
 	others, err := i.others(ctx, m)

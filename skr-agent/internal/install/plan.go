@@ -16,28 +16,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// errUnknownKind is what a scopes function gives for a kind that the API server does not serve.
+// errUnknownKind is the error of a scopes function for a kind that the API server does not serve.
 var errUnknownKind = errors.New("the cluster does not know this kind")
 
 // scopes reports whether objects of a kind live in namespaces.
 type scopes func(schema.GroupVersionKind) (namespaced bool, err error)
 
-// plan is what applying a Manifest comes to.
+// plan is the result of planning the apply of a Manifest.
 type plan struct {
-	// shared are namespaces that the cluster needs whatever becomes of the module. They get the module's labels and are
-	// never in its inventory.
+	// shared are namespaces that the cluster needs even without the module. They get the module's labels and are never in
+	// its inventory.
 	shared []*unstructured.Unstructured
-	// stages are applied one after the other: definitions of kinds, namespaces and roles first; then classes; then the
-	// rest of Kubernetes' own kinds; then custom resources, whose webhooks may be served by what came before.
+	// stages are applied in order: definitions of kinds, namespaces and roles; classes; the other kinds of Kubernetes;
+	// custom resources, whose webhooks may be part of an earlier stage.
 	stages [4][]*unstructured.Unstructured
-	// inventory is that of the applied plan; prune is what the old inventory has above it, in the order of deletion.
+	// inventory is the inventory of the applied plan. prune are the other objects of the old inventory, in the order of
+	// deletion.
 	inventory []v1beta2.Resource
 	prune     []v1beta2.Resource
-	// recreate are objects that are deleted first, because the API server lets nobody change them.
+	// recreate are objects to delete first, because their changes are to immutable fields.
 	recreate []v1beta2.Resource
-	// defaultCR is created when it is not there, and otherwise its user's. nil when there is none.
+	// defaultCR is created if it is missing, and belongs to its user afterwards. It is nil without one.
 	defaultCR *unstructured.Unstructured
-	// resources and images say what the content is.
+	// resources and images describe the content.
 	resources, images finding
 	// takes are objects that other Manifests have and do not ask for any more, with the mark of each Manifest.
 	takes map[key]string
@@ -88,8 +89,8 @@ func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 	return resources
 }
 
-// makePlan decides what is applied, in which order, and what is pruned. It changes the objects given: they get their
-// namespace and the marks of their owner, and lose what server-side apply cannot take.
+// makePlan returns the objects to apply in order, and the objects to prune. It changes the given objects: they get
+// their namespace and their owner's marks, and lose fields that server-side apply refuses.
 func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource, by guard.Owner, served scopes) (plan, error) {
 	scope := withDefinitions(served, rendered)
 	if err := normalize.UnstructuredList(rendered); err != nil {
@@ -164,8 +165,8 @@ func (p *plan) leaveOut(o *unstructured.Unstructured, role string, by guard.Owne
 	stay[k] = struct{}{}
 }
 
-// withDefinitions lets kinds be known that the same content defines. What it defines counts more than what is served,
-// for it may bring a new version.
+// withDefinitions adds the kinds that the content defines. A defined kind wins over a served one, because the
+// definition may add a version.
 func withDefinitions(served scopes, rendered []*unstructured.Unstructured) scopes {
 	defined := map[schema.GroupVersionKind]bool{}
 	for _, o := range rendered {
@@ -200,7 +201,7 @@ func place(o *unstructured.Unstructured, namespaced bool, fallback string) {
 	}
 }
 
-// mark writes who owns the object beside whatever else it carries.
+// mark adds the owner to the metadata of an object.
 func mark(o *unstructured.Unstructured, by guard.Owner) {
 	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, map[string]string{
 		v1beta2.LabelManagedBy:  v1beta2.ManagedByKyma,
@@ -271,10 +272,9 @@ func older(a, b *v1beta2.Manifest) bool {
 	return a.Name < b.Name
 }
 
-// removalStages says in which order objects go. Each stage has to be gone before the next begins: webhooks first, for
-// they answer for objects that are about to lose their server; then custom resources, while what handles their
-// finalizers still runs; then the workloads and all else; the definitions; the rights that all of them used; and
-// namespaces.
+// removalStages returns the objects in the order of removal. Each stage must be gone before the next begins: webhooks
+// first, because their server is about to go; custom resources while the operator for their finalizers runs; workloads
+// and other objects; definitions; the rights that all of them used; namespaces.
 func removalStages(inventory []v1beta2.Resource) [][]v1beta2.Resource {
 	stages := make([][]v1beta2.Resource, 6)
 	for _, r := range inventory {

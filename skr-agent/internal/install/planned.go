@@ -15,31 +15,31 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// maxPlannedBytes bounds what is remembered of all plans together. 2,000 objects of a usual module take about 100 KiB.
+// maxPlannedBytes limits the remembered plans of all Manifests. 2,000 objects of a usual module take about 100 KiB.
 const maxPlannedBytes = 4 << 20
 
 // plannedWindow is how far back compression looks: objects of one module resemble each other, and more would only cost
 // memory.
 const plannedWindow = 128 << 10
 
-// plans remembers, compressed, what Manifests were compared with last, so that an object which changed is put right
-// without reading and rendering the whole module again. It is never needed: what is not remembered is rendered.
+// plans keeps the compressed objects that Manifests were compared with last. A changed object is corrected from them,
+// without reading and rendering the whole module. They are a cache: missing ones are rendered.
 type plans struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	kept  map[types.NamespacedName]packedPlan
 	bytes int
 }
 
 // packedPlan is a plan's objects. Each stands on two lines: who it is, and its JSON.
 type packedPlan struct {
-	// of is what the plan was made of; see planInput.
+	// of identifies the inputs of the plan; see planInput.
 	of                string
 	data              []byte
 	resources, images finding
 }
 
-// planInput names all that the objects of a Manifest's plan depend on but what the API server serves, which counts when
-// everything is compared.
+// planInput identifies the inputs of the objects in a plan, except the kinds that the API server serves. Those matter
+// when all objects are compared.
 func planInput(m *v1beta2.Manifest, by guard.Owner) string {
 	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(),
 		m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)
@@ -86,7 +86,7 @@ func (s *plans) changed(name types.NamespacedName, of string, changed keys) (pla
 	return p, true
 }
 
-// defaultCRLine stands for the name of the default CR, which is created when it is missing whatever changed.
+// defaultCRLine is the line for the default CR, which is created whenever it is missing.
 const defaultCRLine = "default CR"
 
 func packObjects(p plan) ([]byte, error) {

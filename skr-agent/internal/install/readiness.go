@@ -18,7 +18,7 @@ import (
 type observation struct {
 	key
 	object *unstructured.Unstructured // nil when it is not there
-	// checks say what the object's fields mean; without any its status does.
+	// checks map the object's fields to states. Without any, its status decides.
 	checks []v1beta2.CustomStateCheck
 	// knownReady is set for an object that was ready and has not changed since. It is not read again.
 	knownReady bool
@@ -30,14 +30,14 @@ type observation struct {
 	unreadable string
 }
 
-// verdict is what all that was seen comes to.
+// verdict is the state that follows from all observed objects.
 type verdict struct {
 	state   v1beta2.State
 	message string
 }
 
-// judge summarizes what was seen: one failed object makes a failed module, else one that is on its way makes it
-// Processing, else one that warns makes it Warning. The message names the objects that decided.
+// judge returns the state of a module: Error if an object failed, else Processing if one is in progress, else Warning
+// if one warns. The message names the objects that decided.
 func judge(seen []observation) verdict {
 	byState := map[v1beta2.State][]string{}
 	for _, s := range seen {
@@ -52,8 +52,8 @@ func judge(seen []observation) verdict {
 	return verdict{v1beta2.StateReady, "all objects are ready"}
 }
 
-// pullsNoImage reports whether the kubelet cannot pull an image of a Pod that is among the objects. The values are
-// those of the kubelet's own status.
+// pullsNoImage reports whether the kubelet cannot pull an image of one of the Pods. The values are from the kubelet's
+// status.
 //
 // Source: Kubernetes, pkg/kubelet/images, ErrImagePullBackOff and ErrImagePull.
 func pullsNoImage(seen []observation) bool {
@@ -137,7 +137,7 @@ func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateChec
 	return v1beta2.StateProcessing, firstFew(slices.Compact(all))
 }
 
-// kymaState reads status.state as Kyma's module CRs have it. An object without it has no say of this kind.
+// kymaState returns status.state of Kyma's module CRs. It returns false for an object without one.
 func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
 	if !guard.IsCustom(o.GroupVersionKind().Group) {
 		return "", "", false
@@ -158,7 +158,7 @@ func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message strin
 	return state, cmp.Or(explanation(o), "state is "+text), true
 }
 
-// explanation is the first condition that is not true, which is how module CRs say what ails them.
+// explanation returns the first condition that is not true. Module CRs describe problems in it.
 func explanation(o *unstructured.Unstructured) string {
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -172,8 +172,8 @@ func explanation(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// hasStatus reports whether the status of objects of a kind says anything about a module's health. For all others it is
-// enough that they exist, and watches tell when that ends.
+// hasStatus reports whether the status of a kind's objects shows a module's health. Other objects only need to exist,
+// and watches report their deletion.
 func hasStatus(r v1beta2.Resource) bool {
 	switch (schema.GroupKind{Group: r.Group, Kind: r.Kind}) {
 	case schema.GroupKind{Group: "apps", Kind: "Deployment"},

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// outcome is what one pass over a Manifest came to.
+// outcome is the result of one pass over a Manifest.
 type outcome struct {
 	state     v1beta2.State
 	inventory []v1beta2.Resource
@@ -29,13 +29,13 @@ type outcome struct {
 	ready                                   finding
 	// again is when to look again without being asked; 0 is never.
 	again time.Duration
-	// untouched says that nothing was written: what was in force is so still.
+	// untouched is true if nothing was written, so that the version in force still is.
 	untouched bool
-	// forbidden says that what is asked for must not be written at all.
+	// forbidden is true if the module may not write its content.
 	forbidden bool
-	// asBefore says that the status keeps what it says.
+	// asBefore is true if the status stays.
 	asBefore bool
-	// gone says that nothing keeps the Manifest from disappearing.
+	// gone is true if nothing blocks the deletion of the Manifest.
 	gone bool
 }
 
@@ -47,7 +47,7 @@ type finding struct {
 	message string
 }
 
-// clip bounds what others wrote, such as a chart that fails with a text of its own.
+// clip limits text of others, such as the message of a chart's fail function.
 func clip(message string) string {
 	const more = "…"
 	if len(message) > bundle.MaxNoteBytes {
@@ -91,7 +91,7 @@ func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestS
 	return next
 }
 
-// record writes down what a pass came to, if that is news.
+// record writes the outcome of a pass to the status if it changed.
 func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome) (ctrl.Result, error) {
 	if out.gone {
 		return ctrl.Result{}, i.finish(ctx, m)
@@ -119,8 +119,8 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 	return ctrl.Result{RequeueAfter: out.again}, nil
 }
 
-// recordRetry writes an error that is tried again into the status. Without it, Ready=True would hide that nothing
-// happens. An error that says only that the API server is busy or away does not change the status of this generation.
+// recordRetry writes an error that is tried again to the status, because Ready=True would hide it. An error of a busy
+// or absent API server does not change the status of this generation.
 func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if apierrors.IsConflict(cause) || passing(cause) && (ready == nil || ready.ObservedGeneration == m.Generation) {
@@ -150,7 +150,7 @@ func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	return nil
 }
 
-// announce writes down, before anything is applied, what may come into being.
+// announce records the objects that may be created, before any is applied.
 func (i *Installer) announce(
 	ctx context.Context,
 	m *v1beta2.Manifest,

@@ -21,7 +21,7 @@ import (
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
 
-// objectError is what the API server says of one object.
+// objectError is the API server's error about one object.
 type objectError struct {
 	key
 	err error
@@ -61,7 +61,7 @@ func separate(err error) []error {
 	return all
 }
 
-// plain returns what the API server says, without the values as Go prints them.
+// plain returns the API server's message without values in Go's notation.
 func plain(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 || !apierrors.IsInvalid(err) {
@@ -93,8 +93,7 @@ func isMistake(err error) bool {
 // webhooks and quotas answer Forbidden as well.
 func lacksRight(err error) bool { return apierrors.IsForbidden(err) && !agentobjects.IsDenied(err) }
 
-// passesByItself reports whether the API server answered that it, or what it asks, cannot decide now: what serves a
-// webhook or an API is starting, or there is too much to do.
+// passesByItself reports whether the API server, a webhook or an API cannot decide now: it is starting or overloaded.
 func passesByItself(err error) bool {
 	return !isMistake(err) && (apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
@@ -104,15 +103,15 @@ func passesByItself(err error) bool {
 type refusal struct {
 	object *unstructured.Unstructured
 	err    error
-	// immutable says that the API server would take the object if it were not there.
+	// immutable is true if the API server would accept the object as a new one.
 	immutable bool
-	// stays is why the agent does not delete the object, and what to do about it; empty when it may.
+	// stays is the reason why the agent does not delete the object, with an advice, empty if it may.
 	stays string
 }
 
 // trial is the result of a dry run.
 type trial struct {
-	// recreate are the objects to delete first; problem is what is refused, nil if nothing is.
+	// recreate are the objects to delete first. problem is the refusal, nil without one.
 	recreate []v1beta2.Resource
 	problem  *finding
 	// denied is set if an admission webhook or policy refused an object.
@@ -133,8 +132,8 @@ func (i *Installer) tryOut(ctx context.Context, m *v1beta2.Manifest, known *memo
 	return i.dryRun(ctx, m, known, p)
 }
 
-// dryRun asks the API server about a version that is to take the place of another one, before anything of it is
-// written: of an upgrade that is refused nothing is applied.
+// dryRun checks with the API server a version that replaces another one, before any of it is written. A refused upgrade
+// changes nothing.
 func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
 	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := told != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable}, told.Reason)
@@ -162,7 +161,7 @@ func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo
 	return tried, nil
 }
 
-// recreate deletes what has to be created again, and returns what is waited for: the next pass finds it gone.
+// recreate deletes objects to create again, and returns the wait for their deletion.
 func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (string, error) {
 	if len(p.recreate) == 0 {
 		return "", nil
@@ -193,7 +192,7 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	return "waiting until it is gone, to be recreated: " + firstFew(left.texts), nil
 }
 
-// refuse remembers that the API server refuses what a Manifest asks for, so that not every event asks it again.
+// refuse records that the API server refuses the content of a Manifest, so that not every event repeats the request.
 func (k *memo) refuse(m *v1beta2.Manifest, out outcome, now time.Time, immutable keys) {
 	k.refused, k.refusedAs, k.retry, k.immutable = &out, asked(m), now.Add(out.again), immutable
 }
@@ -208,8 +207,7 @@ func (k *memo) tryAgainAfter(changed keys) {
 	}
 }
 
-// stillRefused returns what became of a version that was refused, until it is to be tried again; nil when it is not
-// known to be refused.
+// stillRefused returns the outcome of a refused version until its next try, nil if it is not known to be refused.
 func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 	if k.refused == nil || k.refusedAs != asked(m) || !now.Before(k.retry) {
 		k.refused = nil
@@ -222,9 +220,9 @@ func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome {
 
 func asked(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
 
-// refusals dry-runs the objects of a plan. What depends on other objects of the plan, or cannot be answered now, is
-// left to the time when it is applied. Objects that are settled, or that the dry run leaves unchanged, are not applied
-// afterwards.
+// refusals dry-runs the objects of a plan. Objects that depend on others of the plan, or that the API server cannot
+// judge now, are checked when they are applied. Settled objects, and objects that the dry run leaves unchanged, are not
+// applied afterwards.
 func (i *Installer) refusals(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) ([]refusal, error) {
 	a, defined := i.actor(m), definedGroups(p)
 	var refused []refusal
@@ -268,9 +266,9 @@ func definedGroups(p plan) map[string]bool {
 	return defined
 }
 
-// isImmutable reports whether an object is refused only because it is there. A dry run of creating it tells: admission
-// and validation come before the answer that it is there already. Definitions take all their objects with them, and
-// count only when the API server names immutable fields and nothing else.
+// isImmutable reports whether an object is refused only because it exists. A dry run of its creation shows that:
+// admission and validation precede the error about an existing object. The deletion of a definition deletes all its
+// objects, so it counts only if the API server names nothing but immutable fields.
 func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
 	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) || guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
 		return false, nil
@@ -284,7 +282,7 @@ func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, r
 	return apierrors.IsAlreadyExists(err) && !agentobjects.IsDenied(err), nil
 }
 
-// namesImmutableFields reports whether all that is wrong with an object are fields that nobody may change.
+// namesImmutableFields reports whether all problems of an object are immutable fields.
 func namesImmutableFields(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
@@ -293,8 +291,7 @@ func namesImmutableFields(err error) bool {
 	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return !strings.HasSuffix(c.Message, "field is immutable") })
 }
 
-// judgeRefusals decides what becomes of a new version: a finding when it is not applied, else the objects that are
-// recreated for it.
+// judgeRefusals returns the problem of a new version that is not applied, or the objects that are recreated for it.
 func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *finding) {
 	version := m.Annotations[v1beta2.AnnotationRecreate]
 	var wrong, fixed, kept, allowed []string
@@ -343,7 +340,7 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 	return nil, problem
 }
 
-// soFar says how much is applied of a version that is refused.
+// soFar describes the applied part of a refused version.
 func soFar(m *v1beta2.Manifest) string {
 	switch {
 	case m.Applied() == nil:

@@ -19,8 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// remove takes a module out of the cluster, or leaves it in place. Every pass starts over and finds done what earlier
-// ones did.
+// remove removes a module from the cluster, or leaves it in place. Each pass starts over and skips finished steps.
 func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, error) {
 	out := outcome{inventory: m.Status.Synced}
 	if !controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
@@ -30,7 +29,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		return outcome{gone: true}, i.unmanage(ctx, m)
 	}
 	if !m.IsRemoved() {
-		// Somebody deleted the Manifest, or its definition or namespace. The agent lets it go and makes it again.
+		// Another client deleted the Manifest, its definition or its namespace. The agent releases it and creates it again.
 		out.state = v1beta2.StateDeleting
 		out.ready = finding{reason: v1beta2.ReasonRestoring, message: "no bundle removes this module: it stays, and its Manifest comes back"}
 		return out, nil
@@ -113,9 +112,9 @@ func (i *Installer) unblock(ctx context.Context, m *v1beta2.Manifest, known *mem
 	return nil
 }
 
-// upgradeLeaving applies a newer version of a module whose removal something blocks: its operator may need that version
-// to remove its finalizers. A module that cannot be upgraded is removed as it is. What somebody deletes or changes
-// meanwhile is put back, for without its operator the module could never go.
+// upgradeLeaving applies a newer version of a module whose removal is blocked, because its operator may need that
+// version to remove its finalizers. A module that cannot be upgraded is removed in its version. Deleted and changed
+// objects are restored, because the module needs its operator for the removal.
 func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome) error {
 	if known.checked == m.Generation {
 		return i.correctLeaving(ctx, m, known, m.Status.Synced)
@@ -230,7 +229,7 @@ func (i *Installer) retain(ctx context.Context, m *v1beta2.Manifest, needed []v1
 type leftBehind struct {
 	objects []v1beta2.Resource
 	texts   []string
-	// unanswered says that the API server could not get an answer from a webhook about one of them.
+	// unanswered is true if a webhook did not respond to the API server about one of them.
 	unanswered bool
 }
 
@@ -255,9 +254,8 @@ func (i *Installer) stillHidden(ctx context.Context, m *v1beta2.Manifest, r v1be
 	return err
 }
 
-// deleteObjects deletes objects of the Manifest and returns those that still exist. Objects of other owners, and
-// objects that their chart says to keep, are left alone and count as gone. An object that cannot be deleted does not
-// block the others.
+// deleteObjects deletes objects of the Manifest and returns those that still exist. It skips objects of other owners
+// and objects that their chart keeps; they count as gone. An object that cannot be deleted does not block the others.
 func (i *Installer) deleteObjects(
 	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, ours func(*metav1.PartialObjectMetadata) bool,
 ) (left leftBehind, err error) {
@@ -393,8 +391,7 @@ func (a *actor) instancesIn(ctx context.Context, gvk schema.GroupVersionKind, ig
 	}
 }
 
-// unmanage takes our marks off the module's objects and leaves them as they are. The label says which module they came
-// from and stays.
+// unmanage removes the agent's marks from the module's objects and keeps the objects. The label with the module stays.
 func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	a, objects := i.actor(m), m.Status.Synced
 	defaultCR, ok := i.defaultCR(m)
@@ -433,7 +430,7 @@ func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) err
 	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// unmanaged is what a Manifest says that nobody looks after: nothing but that.
+// unmanaged is the status of an unmanaged Manifest.
 func unmanaged(m *v1beta2.Manifest) outcome {
 	return outcome{
 		inventory: m.Status.Synced, state: v1beta2.StateUnmanaged,

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
 )
 
-// rendering is what a Manifest's content comes to.
+// rendering is the result of rendering a Manifest's content.
 type rendering struct {
 	objects []*unstructured.Unstructured
 	// defaultCR is the Manifest's, with the runtime's values; nil for none.
@@ -27,8 +27,8 @@ type rendering struct {
 	images finding
 }
 
-// rendered returns the objects of a Manifest with their images pointing to where they are to come from. A problem is
-// one of the module; an error is one of the moment.
+// rendered returns the objects of a Manifest with redirected images. A problem comes from the module, an error is
+// temporary.
 func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (rendering, *finding, error) {
 	in, problem, err := i.input(ctx, m)
 	if problem != nil || err != nil {
@@ -51,7 +51,7 @@ func (i *Installer) rendered(ctx context.Context, m *v1beta2.Manifest) (renderin
 	return rendering{objects, defaultCR, listed}, problem, nil
 }
 
-// input gathers what the objects of a Manifest depend on.
+// input collects the inputs of the objects of a Manifest.
 func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Input, *finding, error) {
 	sources := inputSources{
 		load: func(at digest.Digest) ([]byte, *finding, error) {
@@ -97,7 +97,7 @@ func (s inputSources) input(m *v1beta2.Manifest, namespace string) (in render.In
 	return in, nil, err
 }
 
-// content reads what a field names by digest.
+// content reads the blob that a field names by digest.
 func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *finding, error) {
 	at := digest.Digest(source.Ref)
 	if err := at.Validate(); err != nil {
@@ -109,8 +109,8 @@ func (s inputSources) content(source v1beta2.ImageSpec, field string) ([]byte, *
 	return s.load(at)
 }
 
-// redirect points the images of objects to where they are to come from, names the Secret that they are pulled with, and
-// compares them with what the component lists.
+// redirect redirects the images of objects to their mirrors, adds the pull Secret, and compares the images with the
+// list of the component.
 func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (finding, *finding) {
 	var rules bundle.Settings
 	if text := m.Annotations[v1beta2.AnnotationImages]; text != "" {
@@ -171,7 +171,7 @@ func distinct(uses []images.Use) int {
 	return len(slices.Compact(all))
 }
 
-// capabilities asks the API server what it is and serves, for charts that look at it.
+// capabilities returns the API server's version and kinds, for charts that use them.
 func (a *actor) capabilities() (render.Capabilities, error) {
 	version, err := a.discovery.ServerVersion()
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *actor) capabilities() (render.Capabilities, error) {
 	if err != nil && len(lists) == 0 {
 		return render.Capabilities{}, fmt.Errorf("read what the API server serves: %w", err)
 	}
-	// A group whose own server is away is no reason to wait: what is left is what can be used now.
+	// A group whose server is absent does not block: the other groups are usable.
 	capabilities := render.Capabilities{Version: version.GitVersion}
 	for _, list := range lists {
 		capabilities.APIVersions = append(capabilities.APIVersions, list.GroupVersion)

@@ -64,13 +64,12 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 func (i *Installer) plural(gvk schema.GroupVersionKind) (string, bool) {
 	mapping, err := i.cluster.RESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version)
 	if err != nil {
-		return "", false // what cannot be applied takes no rights, and is refused elsewhere
+		return "", false // an invalid object needs no rights, and is refused elsewhere
 	}
 	return mapping.Resource.Resource, true
 }
 
-// lacks returns those of the rights that the account does not have. It asks for a whole kind first, which answers most
-// of it at once.
+// lacks returns the missing rights of the account. It checks whole kinds first, which answers most of it at once.
 func (a *actor) lacks(ctx context.Context, needed []guard.Right) ([]string, error) {
 	wide := map[guard.Right]bool{}
 	var missing []string
@@ -115,9 +114,8 @@ func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// refused dry-runs all objects that can be by now and tells of the first that the API server does not let the account
-// write: a role with more rights than its own, or what a policy forbids. Anything else that is wrong shows when it is
-// applied.
+// refused dry-runs all objects that can exist by now, and returns the first one that the account may not write: a role
+// with more rights than its own, or an object that a policy forbids. Other errors appear when the object is applied.
 func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
 		err := a.cluster.Apply(

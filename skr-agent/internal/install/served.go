@@ -22,9 +22,9 @@ import (
 // Kubernetes and CRDs stop serving versions, and a conversion webhook can fail for one version only. Reading and
 // deleting therefore use any version that works, starting with the one that the object was applied in.
 
-// inAnyVersion calls do with an object's version. If the API server does not serve it, or cannot convert to it, do is
-// called with the other served versions until one works. The error is that of the recorded version, or errAbsentKind
-// if the API server does not serve the kind in any version.
+// inAnyVersion calls do with an object's version. If the API server does not serve it, or cannot convert to it,
+// inAnyVersion calls do with the other served versions until one works. It returns the error of the recorded version,
+// or errAbsentKind if the API server serves no version of the kind.
 func (a *actor) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error) error {
 	first := do(r)
 	if !isUnserved(first) && !isUnconverted(first) {

@@ -28,31 +28,32 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Options say how Manifests are installed. Zero fields but Content and Render mean the default.
+// Options configure the installation of Manifests. Zero fields except Content and Render use the defaults.
 type Options struct {
-	// Content holds what Manifests name by digest.
+	// Content contains the blobs that Manifests name by digest.
 	Content *contentstore.Store
 	// Render makes objects of content, within bounds of time and memory.
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
-	// Accounts say with whose rights modules are installed: the agent's own.
+	// Accounts selects the account of each module. Default: the agent's own.
 	Accounts guard.Accounts
 	// Signer is the agent's own, nil for none: a note of the version in force that it did not sign is not followed.
 	Signer trust.Signer
-	// TryAgain are Manifests to look at, nil for none: what they need is there again.
+	// TryAgain are Manifests to reconcile because a missing input is available again, nil for none.
 	TryAgain <-chan event.GenericEvent
 	// Incomplete reports whether the agent is still writing the Manifests of a bundle; nil if it never is. Until it is
 	// done, nothing is pruned: a module that is not written yet may take an object over.
 	Incomplete func() bool
 	// Namespace is where Manifests live and where objects go that name no namespace: kyma-system.
 	Namespace string
-	// FieldManager is the name objects are applied under: kyma-pull. Changing it makes the agent a stranger to what it
-	// applied.
+	// FieldManager is the field manager of applied objects. Default: kyma-pull. After a change, the agent does not
+	// recognize its earlier objects.
 	FieldManager string
 	// Concurrency is how many Manifests are worked on at the same time: 2.
 	Concurrency int
-	// LookInterval is the longest time between two looks at a module that is not ready or that nothing watches: 15s.
+	// LookInterval is the longest interval between two checks of a module that is not ready or not watched. Default: 15s.
 	LookInterval time.Duration
-	// ReadyTimeout is how long a module may take to become ready before that is an Error: 10m. It goes on being looked at.
+	// ReadyTimeout is the time after which a module that is not ready is an Error. Default: 10m. The module is still
+	// checked.
 	ReadyTimeout time.Duration
 	// Resync is how often everything is compared although no watch saw a change: 1h.
 	Resync time.Duration
@@ -68,7 +69,7 @@ func (o Options) orDefaults() Options {
 	return o
 }
 
-// slowestRetry is the longest time until a Manifest is looked at again after an error of the moment.
+// slowestRetry is the longest time until a retry after a temporary error.
 const slowestRetry = 30 * time.Second
 
 // Installer is the controller of Manifests. It works one Manifest at a time per name; only memos is shared between
@@ -142,19 +143,19 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		Complete(i)
 }
 
-// memo is what is remembered of a Manifest while the agent runs. Losing it costs one comparison of everything.
+// memo is the state of a Manifest while the agent runs. Its loss costs one comparison of all objects.
 type memo struct {
 	uid types.UID
-	// checked is the generation whose objects were all compared at checkedAt. 0 is none.
+	// checked is the generation whose objects were all compared at checkedAt, 0 for none.
 	checked   int64
 	checkedAt time.Time
-	// images is the annotation that said where the images of those objects come from.
+	// images is the annotation with the image rules of those objects.
 	images string
 	// values is AnnotationValues as it was applied last.
 	values string
-	// inherited is the annotation that said which objects of lifecycle-manager's the module has.
+	// inherited is the annotation with lifecycle-manager's objects of the module.
 	inherited string
-	// pending is the generation that is not ready since pendingSince, looked at so many times in a row.
+	// pending is the generation that is not ready since pendingSince, and the number of its checks in a row.
 	pending      int64
 	pendingSince time.Time
 	looks        int
@@ -166,10 +167,9 @@ type memo struct {
 	handingOver string
 	// dropped are the objects of the inventory that the version does not have any more. Their status does not count.
 	dropped keys
-	// unhooked says that the module's webhooks were deleted before its other objects, because they blocked its removal.
+	// unhooked is true if the module's webhooks were deleted first, because they blocked its removal.
 	unhooked bool
-	// refused is what became of the version that the API server refuses, of a Manifest that asks for refusedAs; it is
-	// tried again at retry.
+	// refused is the outcome of the refused content refusedAs of a Manifest. It is tried again at retry.
 	refused   *outcome
 	refusedAs string
 	retry     time.Time
@@ -178,13 +178,13 @@ type memo struct {
 	// kept is the version in force that was compared whole at keptAt, while another one was refused.
 	kept   string
 	keptAt time.Time
-	// begun says that a version was begun to be applied since another one was in force, unnoted that the note of a version
-	// was refused.
+	// begun is true if another version was begun after the one in force. unnoted is true if the API server refused the
+	// record of a version.
 	begun, unnoted bool
 	// corrected is when drift was corrected last, and streak how many times in a row without a quiet minute.
 	corrected time.Time
 	streak    int
-	// ready are the objects whose status said that they are, with the version that said so.
+	// ready are the versions of objects in which their status was ready.
 	ready map[key]string
 	// looked are objects that were not ready, and the default CR, as they were seen last; at most maxLooked.
 	looked map[key]*unstructured.Unstructured
@@ -196,8 +196,8 @@ type memo struct {
 	version string
 }
 
-// forgetReady has objects looked at again that are about to be written: a watch may show their new version later than
-// they have it.
+// forgetReady drops the ready versions of objects that are about to be written, because a watch may show their new
+// version late.
 func (k *memo) forgetReady(p plan) {
 	for _, o := range p.all() {
 		delete(k.ready, guard.KeyOf(o))

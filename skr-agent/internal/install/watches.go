@@ -38,12 +38,12 @@ const (
 	settle = 250 * time.Millisecond
 )
 
-// watches notices what happens to applied objects: one metadata informer per kind, for objects with our label only,
-// that keeps name, owner and a fingerprint of each.
+// watches reports changes of applied objects. It runs one metadata informer per kind for objects with our label, and
+// keeps the name, owner and fingerprint of each.
 //
-// The fingerprint is of our entry in managedFields. The API server takes a field away from us when somebody else
-// changes or removes it, so that the entry changes exactly when a field of ours does: also in kinds without a
-// generation, and never for fields of others.
+// The fingerprint covers our entry in managedFields. The API server removes a field from our entry when another client
+// changes or removes the field. So the entry changes exactly when one of our fields does, also in kinds without a
+// generation.
 type watches struct {
 	client  metadata.Interface
 	mapper  meta.RESTMapper
@@ -53,10 +53,10 @@ type watches struct {
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	kinds map[schema.GroupKind]*kindWatch
-	// dirty is what changed and was not put right yet, by Manifest: each object with the version that changed it, empty
+	// dirty are the changed objects that are not corrected yet, by Manifest: each with the version that changed it, empty
 	// for a deletion.
 	dirty map[types.NamespacedName]map[key]string
-	// written are the objects of watched kinds as this process wrote them last: its own changes are no drift.
+	// written are the last applies of this process to objects of watched kinds, because its own changes are not drift.
 	written map[key]writing
 	done    map[types.NamespacedName]keys // Jobs that completed and were deleted since, by Manifest
 }
@@ -78,8 +78,7 @@ type kindWatch struct {
 	broke   atomic.Int64                          // when it last could not list or watch, in Unix nanoseconds
 }
 
-// unsureAfterBreak is how long what a watch shows is not relied on after it broke: it tries again more often than that
-// for as long as it does not work.
+// unsureAfterBreak is how long a watch is unreliable after it failed. A failing watch retries more often than that.
 const unsureAfterBreak = 2 * time.Minute
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {
@@ -146,7 +145,7 @@ func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 		if defined[r.Group] {
 			continue
 		}
-		_, _ = w.ensure([]v1beta2.Resource{r}) // what cannot be watched yet is found out where it matters
+		_, _ = w.ensure([]v1beta2.Resource{r}) // a failed watch is reported by its module
 	}
 }
 
@@ -290,7 +289,7 @@ func (w *watches) awaitChange(ctx context.Context, r v1beta2.Resource, version s
 	}
 }
 
-// giveBack keeps what was taken and could not be put right.
+// giveBack marks objects as changed that could not be corrected.
 func (w *watches) giveBack(manifest types.NamespacedName, changed keys) {
 	for k := range changed {
 		w.markDirty(manifest, k, "")
@@ -342,8 +341,8 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	return watch, nil
 }
 
-// failed keeps the log clean while a kind's definition is being deleted or put back, and while a right is missing: that
-// is told in the status of the modules that wait for the watch.
+// failed suppresses log entries while a definition is being deleted or restored, and while a right is missing. The
+// status of the waiting modules shows the missing right.
 func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
 	w.broke.Store(time.Now().UnixNano())
 	var refused *apierrors.StatusError
@@ -357,7 +356,7 @@ func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) {
 	}
 }
 
-// shrink keeps of an object what drift is told by; all else would only fill memory.
+// shrink drops the parts of an object that drift detection does not need, to save memory.
 func (w *watches) shrink(in any) (any, error) {
 	o, ok := in.(*metav1.PartialObjectMetadata)
 	if !ok {
@@ -425,8 +424,8 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	}
 }
 
-// changed asks for an object to be put right, by the owner it had before. A change of this process is a reason to look
-// at it only. is is nil for a deletion.
+// changed requests the correction of an object by its previous owner. A change of this process only requests a check.
+// is is nil for a deletion.
 func (w *watches) changed(gk schema.GroupKind, was, is *metav1.PartialObjectMetadata) {
 	manifest, ok := ownerOf(was)
 	if !ok {
@@ -443,7 +442,7 @@ func (w *watches) changed(gk schema.GroupKind, was, is *metav1.PartialObjectMeta
 	w.look(is)
 }
 
-// look asks for a look at readiness.
+// look requests a check of readiness.
 func (w *watches) look(obj any) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		if manifest, ok := ownerOf(o); ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// workloadState returns the state of objects of Kubernetes' own kinds where kstatus differs from what users expect: a
+// workloadState returns the state of objects of Kubernetes' own kinds where kstatus differs from users' expectations: a
 // running Job is not ready, and an object that its spec keeps from progressing is. ok is false for all other objects.
 func workloadState(s observation) (state v1beta2.State, message string, ok bool) {
 	o := s.object

@@ -13,17 +13,17 @@ import (
 
 // Failure is an object that could not be written.
 type Failure struct {
-	// Kind and Name are those of the object, and Module the one whose Manifest was to be written, empty for other objects.
+	// Kind and Name identify the object. Module is the module of a Manifest, empty for other objects.
 	Kind, Name, Module string
 	// Err names the object.
 	Err error
 }
 
-// Outcome is what could not be written, sorted by message, and when that is worth another try: 0 for never.
+// Outcome contains the objects that could not be written, sorted by message, and the time of the next try, 0 for never.
 type Outcome struct {
 	Failures []Failure
 	Retry    time.Duration
-	// PhaseDone is the digest of the bundle whose phase of a takeover was done whole, and Removed are the leftovers of
+	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed are the leftovers of
 	// lifecycle-manager that were removed since the agent started.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
@@ -38,12 +38,11 @@ func (o Outcome) Err() error {
 	return errors.Join(all...)
 }
 
-// attempts remembers which objects could not be written, each with a backoff of its own: neither does an object that is
-// refused cost an API request in every round, nor does it keep others from being written. Another bundle is tried at
-// once.
+// attempts records the objects that could not be written, each with its own backoff. A refused object neither causes a
+// request per round nor blocks others. A new bundle is tried at once.
 type attempts struct {
 	failed map[string]*attempt
-	// bundle is the one that is being written, now the time, and seen the objects that this bundle is about.
+	// bundle is the bundle that is being written, now the time, and seen the objects of this bundle.
 	bundle string
 	now    time.Time
 	seen   map[string]bool
@@ -56,7 +55,7 @@ type attempt struct {
 	next    time.Time
 }
 
-// firstRetry and slowestRetry bound the time to the next try.
+// firstRetry and slowestRetry limit the time until the next try.
 const (
 	firstRetry   = time.Second
 	slowestRetry = time.Minute
@@ -90,7 +89,7 @@ func (a *attempts) try(kind, name, module string, write func() error) {
 	last.next = a.now.Add(last.backoff.Step())
 }
 
-// failing reports whether something could not be written so far.
+// failing reports whether an object could not be written.
 func (a *attempts) failing() bool {
 	for object := range a.failed {
 		if a.seen[object] {
@@ -100,7 +99,7 @@ func (a *attempts) failing() bool {
 	return false
 }
 
-// end returns what is not as the bundle says, and forgets objects that it is not about.
+// end returns the objects that differ from the bundle, and drops objects that are not part of it.
 func (a *attempts) end() Outcome {
 	var out Outcome
 	for object, failed := range a.failed {

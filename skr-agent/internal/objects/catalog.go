@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// catalog writes the modules that the runtime may see and removes those it may not see any more. Only what carries
-// Kyma's own label is removed: a runtime's admin may have templates of their own.
+// catalog writes the visible modules and removes the others. It removes only objects with Kyma's own label, because a
+// runtime's admin may have other templates.
 func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 	const templateKind, metaKind = "ModuleTemplate", "ModuleReleaseMeta"
 	managed := client.MatchingLabels{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
@@ -87,7 +87,7 @@ func (s *Syncer) entry(ctx context.Context, entry bundle.CatalogEntry, object cl
 	return nil
 }
 
-// replace decodes into an emptied spec, so that fields which are gone from the catalog go from the object.
+// replace decodes into an empty spec, so that fields without a value in the catalog disappear from the object.
 func replace(spec any, data []byte) error {
 	switch s := spec.(type) {
 	case *v1beta2.ModuleTemplateSpec:

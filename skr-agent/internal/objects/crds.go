@@ -24,13 +24,12 @@ import (
 const (
 	// FieldOwner is the agent's name in managed fields.
 	FieldOwner = "kyma-pull"
-	// defaultOwner is that of its writes that name none: clients have the name of their program then.
+	// defaultOwner is the field manager of writes without one: the name of the program.
 	defaultOwner = "skr-agent"
 )
 
-// Foundation makes the namespace and the CRDs be there that everything else is written to. Stored objects are never
-// lost: a CRD is only ever applied, not replaced. One that is there and that a webhook keeps from being applied stays
-// as it is.
+// Foundation creates the namespace and the CRDs that all other objects need. It applies CRDs and never replaces them,
+// so no stored object is lost. If a webhook refuses the apply, an existing CRD stays.
 func Foundation(ctx context.Context, uncached client.Client) error {
 	crds, err := definitions()
 	if err != nil {
@@ -55,14 +54,14 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 	return established(ctx, uncached, pending)
 }
 
-// Definitions puts back CRDs that are gone or that somebody changed. It is used by one goroutine.
+// Definitions restores deleted or changed CRDs. It must be used from one goroutine.
 type Definitions struct {
-	// applied are the generations of CRDs as they were left, by UID.
+	// applied are the generations of the CRDs after the last apply, by UID.
 	applied map[types.UID]int64
 }
 
-// Restore reports whether the API server serves all kinds. A CRD that is being deleted comes back when it is gone.
-// Nothing is written where nothing was changed.
+// Restore reports whether the API server serves all kinds. A CRD that is being deleted is restored after its deletion.
+// Unchanged CRDs cause no writes.
 func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
 	crds, err := definitions()
 	if err != nil {
@@ -83,7 +82,7 @@ func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (serv
 	return served, errors.Join(problems...)
 }
 
-// restore returns the CRD as it is now, nil for none that stays.
+// restore returns the current CRD, nil if it is being deleted.
 func (d *Definitions) restore(ctx context.Context, uncached client.Client, crd *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := read(ctx, uncached, crd)
 	if err != nil || live != nil && d.applied[live.GetUID()] == live.GetGeneration() && live.GetDeletionTimestamp().IsZero() {
@@ -92,7 +91,7 @@ func (d *Definitions) restore(ctx context.Context, uncached client.Client, crd *
 	return defineOver(ctx, uncached, crd, live)
 }
 
-// read returns an object as it is, nil for none.
+// read returns an existing object, nil without one.
 func read(ctx context.Context, uncached client.Client, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(object.GroupVersionKind())
@@ -141,7 +140,7 @@ func define(
 	return defineOver(ctx, uncached, crd, live)
 }
 
-// defineOver is define for a CRD that was read before, nil if it does not exist.
+// defineOver is like define for a CRD that was read before, nil if it does not exist.
 func defineOver(
 	ctx context.Context,
 	uncached client.Client,
@@ -152,9 +151,9 @@ func defineOver(
 	case !live.GetDeletionTimestamp().IsZero():
 		return nil, nil
 	case definesMore(live, crd):
-		return live, nil // in a single cluster the definitions are the control plane's, which serve more than these
+		return live, nil // in a single cluster, the control plane's definitions serve more versions
 	default:
-		// A field that ours does not have would stay for as long as lifecycle-manager owns it.
+		// lifecycle-manager would keep the fields that our definition lacks.
 		err := takeover.TakeFields(ctx, uncached, live, FieldOwner)
 		if err != nil && !isIntercepted(err) {
 			return nil, err
@@ -177,7 +176,7 @@ func apply(
 	configuration := client.ApplyConfigurationFromUnstructured(applied)
 	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
 	if isIntercepted(err) && isThere(ctx, uncached, object) {
-		// An agent that did not start could not remove the module that brought the webhook.
+		// If the agent did not start, it could not remove the module with the webhook.
 		log.FromContext(ctx).Error(err, "failed to apply, continuing with what is there", "kind", object.GetKind(), "name", object.GetName())
 		return nil, nil
 	}
@@ -187,15 +186,14 @@ func apply(
 	return applied, nil
 }
 
-// isIntercepted reports whether an admission webhook kept a request from the API server: by its answer, or by giving
-// none.
+// isIntercepted reports whether an admission webhook denied a request or did not respond.
 func isIntercepted(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "webhook") &&
 		(apierrors.IsInternalError(err) || strings.Contains(err.Error(), "denied the request"))
 }
 
-// IsDenied reports whether an error is the answer of an admission policy, webhook or quota, whatever its reason says.
-// The API server has no typed error for it: the texts are those of Kubernetes' own admission plugins.
+// IsDenied reports whether an error comes from an admission policy, a webhook or a quota. The API server has no typed
+// error for them, so it matches the texts of Kubernetes' own admission plugins.
 func IsDenied(err error) bool {
 	if err == nil {
 		return false
@@ -217,7 +215,7 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 			found.SetGroupVersionKind(crd.GroupVersionKind())
 			if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
 				if apierrors.IsNotFound(err) {
-					_, err := define(ctx, uncached, crd) // it was being deleted
+					_, err := define(ctx, uncached, crd) // its deletion has ended
 					return false, err
 				}
 				return false, err
@@ -231,8 +229,7 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 	return nil
 }
 
-// isEstablished reports whether the API server serves what a definition defines. A status that is not whole yet says
-// no.
+// isEstablished reports whether the API server serves a definition. An incomplete status counts as not served.
 func isEstablished(crd *unstructured.Unstructured) bool {
 	status, _ := crd.Object["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any)
@@ -244,7 +241,7 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// definesMore reports whether a definition that is there has a conversion webhook, or versions that ours does not have.
+// definesMore reports whether an existing definition has a conversion webhook, or versions that our definition lacks.
 func definesMore(live, ours *unstructured.Unstructured) bool {
 	if strategy, _, _ := unstructured.NestedString(live.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
 		return true

@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// deleteAll removes what came with the Kyma that was deleted in the control plane: the modules, in their own order and
-// with all that may block them; once they are gone, the Secrets that were sealed for them and the catalog; and the
-// runtime's Kyma last, so that its status tells what is in the way until nothing is.
+// deleteAll removes everything of a Kyma that was deleted in the control plane. It removes the modules in their own
+// order, then their sealed Secrets and the catalog. It removes the runtime's Kyma last, so that its status shows what
+// blocks the removal.
 func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	var manifests v1beta2.ManifestList
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
@@ -43,8 +43,8 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 	return s.delete(ctx, kyma, "Kyma")
 }
 
-// markRemoval says on a Manifest, and remembers, that a bundle asked to remove it, before it is deleted: without the
-// mark its module stays.
+// markRemoval records on a Manifest and in the memory that a bundle requests its removal, before the Manifest is
+// deleted. Without the mark, its module stays.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if m.Annotations[v1beta2.AnnotationRemoval] == v1beta2.True {
 		return nil
@@ -60,7 +60,7 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// clearRemoval takes the marks off a Manifest that is to stay after all.
+// clearRemoval removes the marks from a Manifest that stays.
 func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	delete(m.Annotations, v1beta2.AnnotationRemoval)
 	delete(m.Annotations, v1beta2.AnnotationUnmanaged)

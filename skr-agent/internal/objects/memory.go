@@ -13,11 +13,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// Memory is what the runtime had when the agent looked last: it outlives the objects themselves, and their definitions.
+// Memory is the agent's last known state of the runtime. It outlives the objects and their definitions.
 type Memory struct {
-	// Kyma is what the runtime's admin asked for last, nil before that is known.
+	// Kyma is the last request of the runtime's admin, nil before it is known.
 	Kyma *v1beta2.KymaSpec `json:"kyma,omitempty"`
-	// Pins is the annotation of that Kyma that pins versions.
+	// Pins is that Kyma's annotation with pinned versions.
 	Pins string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
 	Manifests []Remembered `json:"manifests,omitempty"`
@@ -25,23 +25,22 @@ type Memory struct {
 	Checks []checks.Record `json:"checks,omitempty"`
 }
 
-// Remembered is a Manifest with what its module brought into the cluster.
+// Remembered is a Manifest with the objects of its module.
 type Remembered struct {
 	Name        string               `json:"name"`
 	Labels      map[string]string    `json:"labels,omitempty"`
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Spec        v1beta2.ManifestSpec `json:"spec"`
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
-	// Leaving is the UID of the Manifest that a bundle asked to remove, empty for one that is to stay.
+	// Leaving is the UID of a Manifest whose removal a bundle requests, empty for a Manifest that stays.
 	Leaving types.UID `json:"leaving,omitempty"`
-	// Marked says that the one that is leaving was seen with the mark of its removal: once that is gone, it is to stay
-	// after all.
+	// Marked is true if the Manifest to remove was seen with its mark. A Manifest that loses the mark stays.
 	Marked bool `json:"marked,omitempty"`
 }
 
-// Observe returns the memory after a look at the runtime; kyma is nil while there is none. What is gone without a
-// bundle's asking for it stays in memory for as long as b names it, the bundle in force, or there is none: nobody can
-// fill the memory with what is gone.
+// Observe returns the memory after a read of the runtime. kyma is nil without a Kyma. A Manifest that disappeared
+// without a bundle's request stays in memory while b, the bundle in force, names it, or while there is no bundle. So
+// deleted objects cannot fill the memory.
 func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
@@ -59,11 +58,11 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 		switch isLeaving := before != nil && before.isLeaving(live); {
 		case live.IsRemoved() || isLeaving:
 			if restoring && before != nil {
-				now = *before // it has the list of its objects not yet again
+				now = *before // its list of objects is not restored yet
 			}
 			now.Leaving, now.Marked = live.UID, live.IsRemoved()
 		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || restoring):
-			now = *before // its status may not say yet, or not any more, what the module brought
+			now = *before // its status may lack the objects of the module
 		}
 		next.Manifests = append(next.Manifests, now)
 	}
@@ -77,9 +76,9 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return next
 }
 
-// isLeaving reports whether a Manifest without the mark of its removal is leaving all the same: what is seen may be
-// older than the mark. The agent marks before it deletes, so that one that is being deleted without the mark was
-// deleted by somebody else.
+// isLeaving reports whether a Manifest without the mark is being removed nevertheless, because the read object may be
+// older than the mark. The agent marks a Manifest before it deletes it, so a Manifest that is being deleted without the
+// mark was deleted by another client.
 func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
 	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
 }
@@ -91,8 +90,7 @@ func (m Memory) manifest(name string) *Remembered {
 	return nil
 }
 
-// leaving returns the memory with the UID of the Manifest that a bundle asked to remove, or empty for one that is to
-// stay after all.
+// leaving returns the memory with the UID of a Manifest that a bundle removes, or "" for a Manifest that stays.
 func (m Memory) leaving(name string, uid types.UID) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
 	if known := next.manifest(name); known != nil {
@@ -103,22 +101,23 @@ func (m Memory) leaving(name string, uid types.UID) Memory {
 	return next
 }
 
-// recovery is what is to be done so that the runtime has again what it had.
+// recovery lists the steps that restore the last state of the runtime.
 type recovery struct {
-	// kyma says that the runtime's Kyma is to be made again.
+	// kyma is true if the runtime's Kyma must be created again.
 	kyma bool
-	// release are Manifests that are being deleted although no bundle asked for it: their objects stay.
+	// release are Manifests that are being deleted without a request of a bundle. Their objects stay.
 	release []v1beta2.Manifest
-	// restore are Manifests to be made again, or whose making was interrupted.
+	// restore are Manifests to create again, also after an interrupted restore.
 	restore []Remembered
-	// finish are Manifests on their way out whose making was interrupted, or which somebody marked so: nothing removes
-	// their modules before.
+	// finish are Manifests to remove whose restore was interrupted, or that another client marked so. Their modules are
+	// removed afterwards.
 	finish []Remembered
 }
 
 func (r recovery) isEmpty() bool { return !r.kyma && len(r.release)+len(r.restore)+len(r.finish) == 0 }
 
-// namedBy returns whether a bundle names a Manifest. Without a bundle nobody knows, and all count as named.
+// namedBy returns a function that reports whether a bundle names a Manifest. Without a bundle, all Manifests count as
+// named.
 func namedBy(b *bundle.Bundle) func(string) bool {
 	if b == nil {
 		return func(string) bool { return true }
@@ -130,8 +129,8 @@ func namedBy(b *bundle.Bundle) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// missing decides what comes back, with the bundle in force, nil for none. A Manifest that this does not name does not:
-// an agent that remembers nothing, as older ones, may have removed it meanwhile.
+// missing returns the recovery for the bundle in force, nil without one. It does not restore a Manifest that the bundle
+// does not name: an older agent without a memory may have removed it.
 func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
 	named := namedBy(b)
@@ -150,7 +149,7 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 				todo.restore = append(todo.restore, known)
 			}
 		case !found.DeletionTimestamp.IsZero():
-			// Without a bundle nobody knows which deletion is meant.
+			// Without a bundle, the reason for the deletion is not known.
 			if b != nil && !slices.Contains(b.Statement.Predicate.Removals, found.Module()) && controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
 				todo.release = append(todo.release, *found)
 			}
@@ -161,7 +160,7 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	return todo
 }
 
-// withoutMarks drops annotations that are about this one object.
+// withoutMarks drops the annotations that apply to this one object.
 func withoutMarks(annotations map[string]string) map[string]string {
 	kept := map[string]string{}
 	for name, value := range annotations {

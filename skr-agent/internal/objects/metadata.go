@@ -11,17 +11,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// keepMetadata gives an object the labels and annotations that the bundle has, and takes off those that the agent put
-// there and the bundle has no more. What somebody else put there or changed since stays, which the API server tells by
-// managed fields.
+// keepMetadata sets the labels and annotations of the bundle on an object, and removes earlier ones of the agent that
+// are not in the bundle. It keeps those that others set or changed, by the managed fields of the API server.
 func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
-	delete(ownAnnotations, v1beta2.AnnotationPinnedVersions) // the admin's, also where the agent wrote it for them
+	// It belongs to the admin, even if the agent wrote it.
+	delete(ownAnnotations, v1beta2.AnnotationPinnedVersions)
 	object.SetLabels(inLine(object.GetLabels(), labels, ownLabels))
 	object.SetAnnotations(inLine(object.GetAnnotations(), annotations, ownAnnotations))
 }
 
-// inLine returns have with want laid over it, without those of own that are not wanted.
+// inLine returns have overlaid with want, without the unwanted names of own.
 func inLine(have, want map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(have)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
@@ -31,8 +31,7 @@ func inLine(have, want map[string]string, own map[string]bool) map[string]string
 	return with(kept, want)
 }
 
-// ownMetadata returns the names of the labels and annotations that the agent wrote last. An entry that cannot be read
-// says nothing.
+// ownMetadata returns the names of the labels and annotations that the agent wrote last. It ignores unreadable entries.
 func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[string]bool) {
 	labels, annotations = map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
@@ -54,7 +53,7 @@ func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[s
 	return labels, annotations
 }
 
-// addNames adds the names of fields, which managed fields write as f:NAME beside a mark of the whole.
+// addNames adds the names of fields. managedFields contain them as f:NAME, beside an entry for the whole.
 func addNames(names map[string]bool, fields map[string]json.RawMessage) {
 	for field := range fields {
 		if name, is := strings.CutPrefix(field, "f:"); is {

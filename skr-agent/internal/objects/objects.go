@@ -1,7 +1,7 @@
-// Package objects writes what a bundle says as objects of the runtime: Kyma, module catalog and Manifests. A verified
-// bundle goes in; objects that are as they should be are left alone, so that a runtime in line sees no writes.
+// Package objects writes the Kyma, the module catalog and the Manifests of a verified bundle to the runtime. It leaves
+// matching objects alone, so a settled runtime sees no writes.
 //
-// It removes a Manifest only when the bundle names its module among the removals.
+// It removes a Manifest only if the bundle lists its module among the removals.
 package objects
 
 import (
@@ -25,16 +25,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// Syncer writes to one runtime. Reads may come from a cache. It is used by one goroutine.
+// Syncer writes to one runtime. Its reads may be cached. It must be used from one goroutine.
 type Syncer struct {
 	Client client.Client
-	// Uncached reads what no cache has: what lifecycle-manager left, and who owns which fields.
+	// Uncached reads objects that no cache holds: leftovers of lifecycle-manager, and the owners of fields.
 	Uncached client.Client
 	// Secrets are deleted with the last module of a runtime whose Kyma was deleted.
 	Secrets *secrets.Keeper
-	// Keeper is told which Manifests a bundle removes; nil remembers nothing.
+	// Keeper records the Manifests that a bundle removes. Nil records nothing.
 	Keeper *Keeper
-	// Label gives the agent's namespace labels; nil leaves them as they are.
+	// Label sets labels on the agent's namespace. Nil keeps them.
 	Label func(ctx context.Context, want map[string]string) error
 
 	attempts attempts
@@ -42,7 +42,7 @@ type Syncer struct {
 	labels   labeling
 	takeover takeover.Phases
 
-	// written is the digest of the last bundle that was written whole; complete is set while it is the latest one.
+	// written is the digest of the last bundle that was written completely. complete is true while it is the latest one.
 	written  string
 	complete atomic.Bool
 }
@@ -50,14 +50,14 @@ type Syncer struct {
 // IsIncomplete reports whether Manifests of the latest bundle are still being written. Any goroutine may call it.
 func (s *Syncer) IsIncomplete() bool { return !s.complete.Load() }
 
-// begin starts writing a bundle.
+// begin starts to write a bundle.
 func (s *Syncer) begin(b *bundle.Bundle) {
 	if s.written != b.Digest.String() {
 		s.complete.Store(false)
 	}
 }
 
-// finish ends writing a bundle: all its Manifests are written, except those that wait or could not be.
+// finish ends a bundle: all its Manifests are written, except waiting and failed ones.
 func (s *Syncer) finish(b *bundle.Bundle) {
 	s.written = b.Digest.String()
 	s.complete.Store(true)
@@ -65,12 +65,12 @@ func (s *Syncer) finish(b *bundle.Bundle) {
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all stands for the name of an object where all of a kind are read.
+// all is the object name for reads of all objects of a kind.
 const all = "*"
 
-// Sync brings the objects in line with the bundle. unstaged are the modules whose content is not at hand, with the
-// reason: their Manifests stay as they are, and so do those whose upgrade the gate holds. What fails for one object
-// does not keep the others from being written; it is tried again with its own backoff.
+// Sync writes the objects of a bundle. unstaged are the modules whose content is not available, with the reason. Their
+// Manifests stay, and so do those whose upgrade the gate holds. A failed object does not block others, and is tried
+// again with its own backoff.
 func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time) Outcome {
 	s.begin(b)
 	defer s.finish(b)
@@ -95,9 +95,9 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 	return s.outcome()
 }
 
-// SyncStaged is the part of Sync that can begin while the content of some modules, those waiting, is still being
-// fetched: it writes the Manifests of all others. It removes no module and leaves none unmanaged. The Sync that follows
-// reports what failed.
+// SyncStaged is the part of Sync that can start while the content of the waiting modules is still being fetched. It
+// writes the Manifests of all other modules. It removes no module and leaves none unmanaged. The next Sync reports
+// failures.
 func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time) {
 	if b.Statement.Predicate.Deleting || b.State.Takeover != "" {
 		return
@@ -108,7 +108,7 @@ func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[s
 	s.install(ctx, b, ready, waiting, gate, now)
 }
 
-// install writes everything that a bundle wants to be there, and of its Manifests these.
+// install writes all objects of a bundle, with only the given Manifests.
 func (s *Syncer) install(
 	ctx context.Context, b *bundle.Bundle, manifests []bundle.Manifest, unstaged map[string]error, gate maintenance.Gate, now time.Time,
 ) {
@@ -130,7 +130,7 @@ func (s *Syncer) install(
 	}
 }
 
-// writer is what the phases of a takeover write with.
+// writer is the access of the takeover phases to the runtime.
 func (s *Syncer) writer() takeover.Writer {
 	return takeover.Writer{
 		Client: s.Client, Uncached: s.Uncached, Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch, Delete: s.delete,
@@ -144,7 +144,8 @@ func (s *Syncer) outcome() Outcome {
 	return out
 }
 
-// kyma seeds the runtime's Kyma. Its spec is the runtime's from then on; labels and annotations are kept in line.
+// kyma creates the runtime's Kyma. Its spec belongs to the runtime afterwards, and the agent maintains labels and
+// annotations.
 func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	kyma := &v1beta2.Kyma{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -162,7 +163,7 @@ func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	return s.patch(ctx, before, kyma, "Kyma")
 }
 
-// with returns have with want laid over it.
+// with returns have overlaid with want.
 func with(have, want map[string]string) map[string]string {
 	if len(want) == 0 {
 		return have
@@ -185,8 +186,8 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	return nil
 }
 
-// imageRules returns the annotation that tells the installer where images are to come from, and with which Secret they
-// are pulled; empty when the content says all.
+// imageRules returns the annotation with the mirrors of images and their pull Secret for the installer, empty without
+// either.
 func imageRules(settings bundle.Settings) string {
 	rules := bundle.Settings{Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths, ImagePullSecret: settings.ImagePullSecret}
 	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 && rules.ImagePullSecret == "" {
@@ -194,13 +195,13 @@ func imageRules(settings bundle.Settings) string {
 	}
 	text, err := json.Marshal(rules)
 	if err != nil {
-		panic(fmt.Sprintf("settings always encode: %v", err)) // they were decoded from JSON
+		panic(fmt.Sprintf("settings always encode: %v", err)) // settings were decoded from JSON
 	}
 	return string(text)
 }
 
-// annotated returns a Manifest's annotations with what the bundle adds for the installer: the rules for images, and the
-// values that the module uses.
+// annotated returns a Manifest's annotations with those for the installer: the rules for images, and the values of the
+// module.
 func annotated(want bundle.Manifest, b *bundle.Bundle) map[string]string {
 	added := map[string]string{}
 	if images := imageRules(b.State.Settings); images != "" {
@@ -228,7 +229,8 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 			Spec:       want.Spec,
 		}
 		if len(want.Inherited) > 0 {
-			manifest.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationRestoring: v1beta2.True}) // until it has its list
+			// The mark stays until its list is written.
+			manifest.Annotations = with(want.Annotations, map[string]string{v1beta2.AnnotationRestoring: v1beta2.True})
 		}
 		switch err := s.Client.Create(ctx, manifest); {
 		case apierrors.IsAlreadyExists(err):
@@ -242,7 +244,7 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
-		return s.renewLeaving(ctx, manifest, want) // it comes back once it is gone
+		return s.renewLeaving(ctx, manifest, want) // it is created again after its deletion
 	}
 	if err := s.writer().Inherit(ctx, manifest, want.Inherited); err != nil {
 		return err
@@ -258,21 +260,20 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 	return err
 }
 
-// leaving keeps a module that is on its way out at the version that it is to have until it is gone.
+// leaving keeps a module at its last version until it is removed.
 func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if manifest.DeletionTimestamp.IsZero() {
-		return nil // it is about to be deleted, which comes first
+		return nil // its deletion comes first
 	}
 	return s.renewLeaving(ctx, manifest, want)
 }
 
-// renewLeaving brings a Manifest that is being deleted in line, for only the operator of a newer version may be able to
-// finish. Its default CR stays the one that is to go. One that somebody else deleted, or that is not looked after any
-// more, waits for nothing and stays as it is.
+// renewLeaving updates a Manifest that is being deleted, because only the operator of a newer version may be able to
+// finish. Its default CR stays the one to delete. A Manifest that another client deleted, or that is unmanaged, stays.
 func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	if !manifest.IsRemoved() || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 		return nil
@@ -281,7 +282,7 @@ func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, w
 	return s.renew(ctx, manifest, want)
 }
 
-// renew brings a Manifest that is there in line.
+// renew updates an existing Manifest.
 func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
@@ -302,7 +303,7 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	return s.patch(ctx, before, manifest, "Manifest")
 }
 
-// sameSpec compares what the API server would store; raw JSON may be spelt in several ways.
+// sameSpec compares specs as the API server stores them, because raw JSON has several forms.
 func sameSpec(a, b v1beta2.ManifestSpec) bool {
 	return equality.Semantic.DeepEqual(generic(a), generic(b))
 }
@@ -319,7 +320,7 @@ func generic(v any) any {
 	return tree
 }
 
-// unmanage ends the management of a module and leaves its resources in place.
+// unmanage stops managing a module and keeps its resources.
 func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, manifest)
@@ -334,7 +335,7 @@ func (s *Syncer) unmanage(ctx context.Context, name string) error {
 	return s.delete(ctx, manifest, "Manifest")
 }
 
-// removals deletes the Manifests of the modules.
+// removals deletes the Manifests of modules.
 func (s *Syncer) removals(ctx context.Context, modules []string) {
 	if len(modules) == 0 {
 		return

@@ -23,41 +23,41 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Keeper puts back what the runtime lost of the objects that the agent works by, and keeps in a Secret what that takes.
-// It is used by one goroutine.
+// Keeper restores lost objects of the agent, and keeps the state for that in a Secret. It must be used from one
+// goroutine.
 type Keeper struct {
-	// Client may cache, Uncached does not.
+	// Client may be cached. Uncached is not.
 	Client, Uncached client.Client
-	// Signer is the agent's own: what somebody else wrote into the Secret is not followed.
+	// Signer is the agent's own key. A memory in the Secret with another signature is ignored.
 	Signer trust.Signer
 
 	memory Memory
-	// saved is the memory as it is stored, nil when that is not known.
+	// saved is the stored memory, nil if it is not known.
 	saved  []byte
 	loaded bool
-	// whole is what there was, with the bundle that was in force, when nothing was missing and all of it was kept: while
-	// that is so, nothing is.
+	// whole identifies the objects and the bundle in force when nothing was missing and the memory was saved. Nothing is
+	// missing while they stay the same.
 	whole       string
 	wholeBundle *bundle.Bundle
 }
 
 const (
-	// MemorySecret is the Secret that the memory is kept in.
+	// MemorySecret is the Secret with the memory.
 	MemorySecret    = "skr-agent-memory"
 	memoryData      = "memory.json.gz"
 	memorySignature = "signature"
-	// maxMemoryBytes leaves room for the rest of a Secret, and maxUnpackedBytes bounds what it may unpack to.
+	// maxMemoryBytes leaves room for the rest of a Secret. maxUnpackedBytes limits the unpacked size.
 	maxMemoryBytes   = 900 << 10
 	maxUnpackedBytes = 64 << 20
-	// signedAs keeps signatures of memories apart from all others by the same key.
+	// signedAs separates signatures of memories from other signatures by the same key.
 	signedAs = "kyma-pull agent memory v1\n"
 )
 
-// Restore puts back what is gone: Manifests with what their modules brought, and the runtime's Kyma as its admin wanted
-// it. A Manifest that somebody else deletes lets go of its module's objects, which stay, and comes back. b is the
-// bundle in force, nil for none: without one nobody knows which deletion is meant.
+// Restore restores deleted Manifests with the objects of their modules, and the runtime's Kyma with its admin's
+// request. If another client deletes a Manifest, the objects of its module stay and the Manifest is created again. b is
+// the bundle in force, nil without one; without a bundle, the reason for a deletion is not known.
 //
-// It says what it did. An error says what could not be done yet.
+// It returns its actions. The error names the steps that are still open.
 func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
 	if err := k.load(ctx); err != nil {
 		return nil, err
@@ -72,11 +72,11 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	}
 	k.whole = ""
 	if b != nil && b.Statement.Predicate.Deleting {
-		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests}) // what was asked for is over
+		// The request ends with the Kyma.
+		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(nil, manifests, b).Manifests})
 		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
 	}
-	// What cannot be saved, for it is too large or a quota refuses it, is restored all the same for as long as this
-	// process runs.
+	// A memory that is too large, or that a quota refuses, is used as long as this process runs.
 	problems := []error{k.keep(ctx, k.memory.Observe(kyma, manifests, b))}
 	todo := k.memory.missing(kyma, manifests, b)
 	if todo.kyma {
@@ -104,9 +104,9 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	return restored, err
 }
 
-// seenVersions names the runtime's Kyma and all Manifests with their versions.
+// seenVersions identifies the runtime's Kyma and all Manifests with their versions.
 func seenVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
-	versions := []string{"seen"} // also where there is nothing
+	versions := []string{"seen"} // differs from the empty list
 	for i := range manifests {
 		versions = append(versions, manifests[i].Name+" "+string(manifests[i].UID)+" "+manifests[i].ResourceVersion)
 	}
@@ -117,8 +117,8 @@ func seenVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	return strings.Join(versions, "\n")
 }
 
-// look returns the runtime's Kyma, nil while there is none, and all Manifests. The Manifests are the cache's own: they
-// are only read.
+// look returns the runtime's Kyma, nil without one, and all Manifests. The Manifests belong to the cache and must not
+// be modified.
 func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
@@ -135,7 +135,7 @@ func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, e
 	return kyma, manifests.Items, nil
 }
 
-// restoreKyma reports whether the Kyma was not there.
+// restoreKyma creates a missing Kyma, and reports whether it was missing.
 func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error) {
 	var labels, annotations map[string]string
 	if b != nil {
@@ -145,8 +145,8 @@ func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error
 	return k.create(ctx, kyma, "Kyma")
 }
 
-// restoreManifest makes a Manifest and gives it back the list of its module's objects before the installer looks at it:
-// by the list alone it knows what an upgrade or a removal has to delete.
+// restoreManifest creates a Manifest and restores the list of its module's objects before the installer sees it. An
+// upgrade or a removal deletes objects by that list only.
 func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
@@ -165,7 +165,7 @@ func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, e
 	return k.finish(ctx, known)
 }
 
-// finishAll gives Manifests that are there the lists of their modules' objects.
+// finishAll restores the lists of existing Manifests.
 func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
 	var problems []error
 	for _, known := range all {
@@ -175,20 +175,20 @@ func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
 	return errors.Join(problems...)
 }
 
-// finish reports whether a Manifest waited for the list of its module's objects, and makes none.
+// finish restores the list of an existing Manifest, and reports whether the list was missing. It creates no Manifest.
 func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
 	if manifest.Annotations[v1beta2.AnnotationRestoring] != v1beta2.True {
-		return false, nil // it is there, which the cache does not show yet
+		return false, nil // it exists, and the cache is behind
 	}
 	return true, k.giveList(ctx, manifest, known.Synced)
 }
 
-// giveList writes the list first and lets the installer look at the Manifest then. One that nobody remembers a list of
-// keeps its own.
+// giveList writes the list, and then lets the installer see the Manifest. A Manifest without a remembered list keeps
+// its own.
 func (k *Keeper) giveList(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
 	before := manifest.DeepCopy()
 	if len(list) > 0 {
@@ -206,7 +206,7 @@ func (k *Keeper) giveList(ctx context.Context, manifest *v1beta2.Manifest, list 
 	return nil
 }
 
-// create reports whether the object was not there.
+// create creates an object, and reports whether it was missing.
 func (k *Keeper) create(ctx context.Context, object client.Object, kind string) (bool, error) {
 	err := k.Uncached.Create(ctx, object, client.FieldOwner(FieldOwner))
 	if apierrors.IsAlreadyExists(err) {
@@ -218,12 +218,12 @@ func (k *Keeper) create(ctx context.Context, object client.Object, kind string) 
 	return true, nil
 }
 
-// release lets a Manifest go without its module.
+// release deletes a Manifest and keeps its module.
 func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m
 	m = m.DeepCopy()
 	controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest)
-	// Somebody may have marked it meanwhile, so that the version matters.
+	// Another client may have marked it, so the version matters.
 	err := k.Uncached.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("keep the module of Manifest %s/%s, which is being deleted: %w", namespace, m.Name, err)
@@ -231,8 +231,8 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Leave remembers that a bundle asked to remove a Manifest, before it is deleted. A memory that cannot be saved holds
-// up no removal: the Manifest is marked too, and Restore tries to save it again and says why it cannot.
+// Leave records that a bundle removes a Manifest, before the Manifest is deleted. A memory that cannot be saved does
+// not block the removal: the Manifest has a mark too, and Restore saves the memory later and returns the error.
 func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -244,8 +244,7 @@ func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Stay remembers that a Manifest is to stay after all. As with Leave, it is Restore that says why a memory cannot be
-// saved.
+// Stay records that a Manifest stays. As for Leave, Restore returns the error of a memory that cannot be saved.
 func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
@@ -257,17 +256,17 @@ func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Save has the memory written again, because somebody deleted it.
+// Save writes the memory again after its Secret was deleted.
 func (k *Keeper) Save(ctx context.Context) error {
 	if !k.loaded {
-		return nil // whoever reads it first finds none
+		return nil // the first reader finds no memory
 	}
 	k.saved, k.whole = nil, ""
 	return k.keep(ctx, k.memory)
 }
 
-// load reads the memory once. One that is damaged, or that another key signed, is as good as none: what is installed
-// then stays for as long as its Manifests do.
+// load reads the memory once. It ignores a damaged memory and one with another signature: installed modules then stay
+// only while their Manifests exist.
 func (k *Keeper) load(ctx context.Context) error {
 	if k.loaded {
 		return nil
@@ -293,7 +292,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	return nil
 }
 
-// keep changes the memory, and its Secret when that says something else.
+// keep changes the memory, and writes its Secret if the content differs.
 func (k *Keeper) keep(ctx context.Context, next Memory) error {
 	k.memory, k.whole = next, ""
 	text, err := json.Marshal(next)
@@ -308,7 +307,7 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 		return fmt.Errorf("remember what the runtime has: %w", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}, Data: data}
-	// A quota that is used up refuses to create even what is there.
+	// An exhausted quota refuses to create even an existing object.
 	err = k.Uncached.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
 		err = k.Uncached.Create(ctx, secret)

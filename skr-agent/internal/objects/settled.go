@@ -8,11 +8,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// settled remembers which objects were found to be as the bundle says, so that they are compared again only when they
-// changed, or what is wanted. What it forgets is compared once more.
+// settled records which objects match the bundle, so that they are compared again only after they or the bundle change.
+// A forgotten object is compared once more.
 type settled struct {
-	// wanted are the Manifests and catalog that were compared. They are never changed, and held here, so that others are
-	// others in memory too.
+	// wanted are the compared Manifests and catalog. They are immutable, and referenced here so that their memory is not
+	// reused.
 	manifests []bundle.Manifest
 	catalog   bundle.Catalog
 	settings  string
@@ -20,7 +20,7 @@ type settled struct {
 	versions  map[string]string // by kind and name
 }
 
-// begin forgets everything when a bundle wants something else than what was compared last.
+// begin drops all records if a bundle has other content than the last compared one.
 func (s *settled) begin(b *bundle.Bundle) {
 	if settings := imageRules(b.State.Settings); s.versions == nil || settings != s.settings ||
 		!maps.Equal(b.Statement.Predicate.Values, s.values) ||
@@ -37,12 +37,12 @@ func same[T any](a, b []T) bool {
 
 func versionOf(o client.Object) string { return string(o.GetUID()) + " " + o.GetResourceVersion() }
 
-// is reports whether an object is as it was when it was compared.
+// is reports whether an object is unchanged since it was compared.
 func (s *settled) is(kind string, o client.Object) bool {
 	return s.versions[kind+"/"+o.GetName()] == versionOf(o)
 }
 
-// note remembers an object that is as it should be.
+// note records a matching object.
 func (s *settled) note(kind string, o client.Object) {
 	if s.versions != nil {
 		s.versions[kind+"/"+o.GetName()] = versionOf(o)

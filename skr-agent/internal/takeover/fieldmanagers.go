@@ -19,7 +19,7 @@ func (m fieldManager) has(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == m.Name && e.Operation == m.Operation && e.Subresource == ""
 }
 
-// fieldManagers returns managers by their exact names, whatever they do.
+// fieldManagers returns managers by their exact names, for all operations.
 func fieldManagers(names []string) []fieldManager {
 	var all []fieldManager
 	for _, name := range names {

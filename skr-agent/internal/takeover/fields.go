@@ -12,9 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TakenFields returns managedFields in which a manager has applied lifecycle-manager's fields, nil if there are none. A
-// field that a version of a module does not have any more would stay in an object for as long as lifecycle-manager owns
-// it.
+// TakenFields returns managedFields in which a manager has applied lifecycle-manager's fields, nil without such fields.
+// A field that a module's new version lacks would stay as long as lifecycle-manager owns it.
 func TakenFields(entries []metav1.ManagedFieldsEntry, by string) ([]metav1.ManagedFieldsEntry, error) {
 	return replaceFieldManagers(entries, lifecycleManager(), by)
 }
@@ -27,9 +26,9 @@ func TakeFields(ctx context.Context, uncached client.Client, o *unstructured.Uns
 	return moveFields(ctx, uncached, o, lifecycleManager(), to, to)
 }
 
-// GiveFields makes lifecycle-manager the owner of the fields of a module's object that a manager applied, as if
-// lifecycle-manager had applied them, and removes the module's mark. Its next apply then removes what its version does not
-// have. It changes only the given object.
+// GiveFields makes lifecycle-manager the owner of the fields that a manager applied to a module's object, as if
+// lifecycle-manager had applied them, and removes the module's mark. Its next apply then removes the fields that its
+// version lacks. It changes only the given object.
 func GiveFields(o *unstructured.Unstructured, from string) error {
 	ours := []fieldManager{{from, metav1.ManagedFieldsOperationApply}}
 	entries, err := replaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
@@ -52,13 +51,13 @@ func ReleaseDefaultCR() []byte {
 		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
 }
 
-// handFields makes another manager the owner of the fields of an object that are ours, or nobody where that is empty.
+// handFields makes another manager the owner of our fields of an object, or removes the ownership if the name is empty.
 func (w Writer) handFields(ctx context.Context, o *unstructured.Unstructured, to string) error {
 	return moveFields(ctx, w.Uncached, o, fieldManagers(w.Owners), to, w.Owner)
 }
 
-// moveFields makes another manager the owner of the fields of an object that some managers have, or nobody where that
-// is empty. The object is as it was read: one that changed since is tried again.
+// moveFields makes another manager the owner of the fields that some managers own, or removes the ownership if the name
+// is empty. An object that changed since it was read is tried again.
 func moveFields(
 	ctx context.Context,
 	uncached client.Client,

@@ -14,12 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Inherit adds to the list of a module's objects those that lifecycle-manager installed, once for each list of them:
-// what was deleted since is not added again. The installer stands back while the list is written, and looks at the
-// Manifest when it is.
+// Inherit adds the objects that lifecycle-manager installed to the list of a module's objects, once for each of its
+// lists. An object that was deleted since is not added again. The installer waits while the list is written, and then
+// checks the Manifest.
 //
-// A crash in between is gone on with: the annotation that says that it is done is written last, together with the
-// installer's leave.
+// An interrupted step is continued: the annotation that records the end is written last, together with the installer's
+// permission.
 func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherited []bundle.ObjectRef) error {
 	digest := inheritedDigest(inherited)
 	if digest == "" || manifest.Annotations[v1beta2.AnnotationInherited] == digest {

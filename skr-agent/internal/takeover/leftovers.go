@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Leftovers are what lifecycle-manager itself has in a runtime, beside modules: what tells it of changes there, in the
-// order of removal. The webhook goes before what serves it, and what pods need after them. Objects of versions of
-// before are among them.
+// Leftovers are lifecycle-manager's own objects in a runtime, in the order of removal: the objects that report changes
+// there. The webhook precedes its server, and its server precedes the objects that its Pods need. They include objects
+// of earlier versions.
 //
 // Source: lifecycle-manager, skr-webhook/resources.yaml, internal/service/watcher/resources.
 var Leftovers = []bundle.ObjectRef{
@@ -31,8 +31,8 @@ var Leftovers = []bundle.ObjectRef{
 	{Version: "v1", Kind: "ServiceAccount", Namespace: namespace, Name: "skr-webhook-sa"},
 }
 
-// IsLeftover reports whether an object with the name of a leftover is one: it bears lifecycle-manager's label or was
-// applied by it, and neither a module nor anybody else marked it as theirs.
+// IsLeftover reports whether an object with the name of a leftover is one: it has lifecycle-manager's label or was
+// applied by it, and has no mark of a module or another owner.
 func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationAdopt} {
 		if o.Annotations[annotation] != "" {
@@ -47,8 +47,7 @@ func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// marksOf returns the annotations by which lifecycle-manager says on the runtime's Kyma which one in its control plane
-// it is.
+// marksOf returns the annotations by which lifecycle-manager identifies its Kyma on the runtime's Kyma.
 func marksOf(kyma *v1beta2.Kyma) []string {
 	var marks []string
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {

@@ -1,6 +1,6 @@
-// Package takeover is the agent's part of a takeover from Kyma's lifecycle-manager. It recognizes what lifecycle-manager
-// wrote, adopts its modules, removes its leftovers, and gives its objects back. The rest of the agent calls it; nothing
-// here decides when a phase begins, which a bundle does.
+// Package takeover is the agent's part of a takeover from Kyma's lifecycle-manager. It recognizes lifecycle-manager's
+// objects and fields, adopts its modules, removes its leftovers, and returns its objects. The rest of the agent calls
+// it. A bundle decides when a phase begins.
 package takeover
 
 import (
@@ -21,7 +21,7 @@ const namespace = v1beta2.RuntimeNamespace
 // all stands for the name of an object where all of a kind are read.
 const all = "*"
 
-// Phases remembers what was done for the phases of a takeover. It is used by one goroutine.
+// Phases records the finished steps of the takeover phases. It must be used from one goroutine.
 type Phases struct {
 	// Done is the digest of the bundle whose phase is complete: nothing of it is checked again.
 	Done string
@@ -62,8 +62,8 @@ func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	}
 }
 
-// clean removes what lifecycle-manager itself has in the runtime: objects that have both the name and the mark of one
-// of its own, and its mark on the runtime's Kyma.
+// clean removes lifecycle-manager's own objects in the runtime, which have the name and the mark of a leftover, and its
+// mark on the runtime's Kyma.
 func (p *Phases) clean(ctx context.Context, w Writer) {
 	for _, leftover := range Leftovers {
 		w.Try(leftover.Kind, leftover.Name, "", func() error { return p.removeLeftover(ctx, w, leftover) })
@@ -139,9 +139,9 @@ func (w Writer) release(ctx context.Context) bool {
 	return len(manifests.Items) > 0
 }
 
-// giveBack lets go of what is not a module's. Fields of the catalog and of definitions that are ours alone become
-// lifecycle-manager's, for it removes only fields that are its own. Those of the Kyma become nobody's: its spec is its
-// user's, and would go with them.
+// giveBack releases all objects that do not belong to a module. Our fields of the catalog and of definitions become
+// lifecycle-manager's, because it removes only its own fields. Our fields of the Kyma get no owner: its spec belongs to
+// the user, and lifecycle-manager would remove it with them.
 func (w Writer) giveBack(ctx context.Context) {
 	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"}, {"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {
 		entries := &unstructured.UnstructuredList{}

@@ -59,9 +59,9 @@ func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 	return v.uses, nil
 }
 
-// variable rewrites the value of an environment variable that is, as a whole, an image with the name and tag of a
-// localized one: operators are told the images of their workloads like that. What only looks like a reference is left
-// alone.
+// variable rewrites the value of an environment variable if the whole value is an image with the name and tag of a
+// localized one. Operators receive the images of their workloads in such variables. Other values stay, even if they
+// look like references.
 func (r rules) variable(text string) (string, bool, error) {
 	i, ok := parse(text)
 	if !ok || i.tag == "" || !slices.ContainsFunc(r.localized, func(l image) bool { return l.base() == i.base() && l.tag == i.tag }) {
@@ -87,7 +87,7 @@ func (v *visit) every(tree any, field string) error {
 	return err
 }
 
-// walk returns the tree with its images changed. What is of another form than the path expects is passed over.
+// walk returns the tree with changed images. It skips parts that do not have the form of the path.
 func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 	if len(steps) == 0 {
 		text, ok := tree.(string)

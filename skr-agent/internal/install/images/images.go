@@ -1,8 +1,7 @@
-// Package images finds the container images of rendered objects and points them to where they are to come from.
-//
-// Objects and rules go in; the same objects come out with other references in the fields that hold images, and a list
-// of what was found where. The package is pure. It promises that nothing but references of images changes, that digests
-// are kept, and that what cannot be read as a reference stays as it is: the API server decides about that.
+// Package images finds the container images of rendered objects and redirects them. Inputs are objects and rules; the
+// output is the same objects with other references, and a list of all images and their places. The package is pure. It
+// changes nothing but references of images and keeps digests. A text that is not a reference stays: the API server
+// decides about it.
 package images
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Rewriting says where images are to come from. Localized references come first, then mirrors.
+// Rewriting contains the rules for references. Localized references come first, then mirrors.
 type Rewriting struct {
 	// Localized are full references that replace those with the same name and tag: Manifest.spec.localizedImages.
 	Localized []string
@@ -35,8 +34,8 @@ type Use struct {
 	Image, Rewritten string
 }
 
-// Rewrite changes the images of objects in place and tells all of them, in the order of objects and fields. The error
-// names the rule or the image that it is about; objects may be changed in part then.
+// Rewrite changes the images of objects in place and returns all images, in the order of objects and fields. The error
+// names the rule or the image. Objects may then be partly changed.
 func Rewrite(objects []*unstructured.Unstructured, r Rewriting) ([]Use, error) {
 	rules, err := compile(r)
 	if err != nil {
@@ -121,7 +120,7 @@ func compile(r Rewriting) (rules, error) {
 	return compiled, nil
 }
 
-// rewrite returns the reference that an image is to be read by.
+// rewrite returns the reference that replaces an image.
 func (r rules) rewrite(text string) (string, error) {
 	i, ok := parse(text)
 	if !ok {

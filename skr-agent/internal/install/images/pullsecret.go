@@ -10,15 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// PullSecretVariable is the environment variable by which an operator learns which Secret the pods that it makes need.
+// PullSecretVariable is the environment variable with the name of the Secret that the Pods of an operator need.
 //
 // Source: lifecycle-manager, flag --skr-image-pull-secret.
 const PullSecretVariable = "SKR_IMG_PULL_SECRET"
 
-// AddPullSecret lets the pods of all workloads pull their images with a Secret of their namespace, beside those that
-// they name themselves. Deployments and StatefulSets that isOperator reports on are told its name, too. An operator
-// that has such a variable of its own is an error: nobody could say which of both counts. What is no pod's spec stays
-// as it is, for the API server to refuse.
+// AddPullSecret adds a Secret of their namespace to the pull Secrets of all Pods. The Deployments and StatefulSets for
+// which isOperator returns true also get its name in a variable. An operator that already has this variable is an
+// error, because the value to use is unclear. A malformed Pod spec stays, and the API server refuses it.
 func AddPullSecret(objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool) error {
 	for _, o := range objects {
 		kind := o.GroupVersionKind().Group + "/" + o.GetKind()
@@ -41,7 +40,7 @@ func AddPullSecret(objects []*unstructured.Unstructured, secret string, isOperat
 	return nil
 }
 
-// mapAt returns the map that a path of names leads to, nil where there is none.
+// mapAt returns the map at a path of names, nil without one.
 func mapAt(tree map[string]any, path string) map[string]any {
 	for step := range strings.SplitSeq(path, ".") {
 		tree, _ = tree[step].(map[string]any)
