@@ -23,8 +23,8 @@ const (
 	maxCertificateBytes = 8 << 10
 )
 
-// NewCertificateRequest returns a PKCS #10 request in PEM: a proof that its maker holds the key. It names nobody, for
-// what it asked for would not count.
+// NewCertificateRequest returns a PKCS #10 request in PEM: a proof of the possession of the key. It has no subject,
+// because the publisher ignores requested names.
 func NewCertificateRequest(signer Signer) (string, error) {
 	key, err := cryptoSigner(signer)
 	if err != nil {
@@ -157,7 +157,7 @@ func (c Certificate) Covers(now time.Time) bool {
 	return !now.Before(c.NotBefore.Add(-MaxClockSkew)) && now.Before(c.NotAfter)
 }
 
-// CertificateLife returns from when until when a certificate says that it holds. It checks nothing else of it.
+// CertificateLife returns the validity of a certificate. It checks nothing else.
 func CertificateLife(text string) (from, until time.Time, err error) {
 	der, err := onePEM(text, pemCertificate)
 	if err != nil {

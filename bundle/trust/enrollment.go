@@ -129,8 +129,8 @@ func (s TokenSecret) Issue(runtime string, expires time.Time) (Token, error) {
 	return s.IssueFor(Kyma{}, runtime, expires)
 }
 
-// IssueFor derives the token of a runtime for a Kyma. All tokens have one form, so that each agent can prove what it
-// holds: only the publisher compares the Kyma.
+// IssueFor derives the token of a runtime for a Kyma. All tokens have one form, so each agent can prove its possession.
+// Only the publisher compares the Kyma.
 func (s TokenSecret) IssueFor(kyma Kyma, runtime string, expires time.Time) (Token, error) {
 	if len(s) < minTokenSecret {
 		return Token{}, fmt.Errorf("token secret: %d bytes, want at least %d", len(s), minTokenSecret)
@@ -159,7 +159,7 @@ type Enrollment struct {
 	PublicKey string `json:"publicKey"`
 	// Proof is that the runtime held the token; see Token.Prove.
 	Proof []byte `json:"proof"`
-	// TokenExpires tells the control plane which token it was, Unix seconds.
+	// TokenExpires is the expiry of the token in Unix seconds. It identifies the token for the control plane.
 	TokenExpires int64 `json:"tokenExpires"`
 }
 
@@ -206,7 +206,7 @@ func (t Token) String() string {
 	)
 }
 
-// ParseToken reads what String wrote.
+// ParseToken parses the result of String.
 func ParseToken(text string) (Token, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
 	if len(parts) != 3 || parts[0] != tokenPrefix {

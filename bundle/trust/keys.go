@@ -83,7 +83,7 @@ func EncodePublicKey(key crypto.PublicKey) (string, error) {
 	return base64.StdEncoding.EncodeToString(der), err
 }
 
-// DecodePublicKey reads what EncodePublicKey wrote and accepts only the algorithms that checkSignature knows.
+// DecodePublicKey parses the result of EncodePublicKey. It accepts only the algorithms of checkSignature.
 func DecodePublicKey(encoded string) (crypto.PublicKey, error) {
 	der, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

@@ -38,7 +38,7 @@ func ParseKyma(text string) (Kyma, error) {
 	return k, k.Check()
 }
 
-// Check returns what in an identity can be no name or UID of an object.
+// Check returns an error for an identity with an invalid name or UID.
 func (k Kyma) Check() error {
 	for _, part := range []struct {
 		field, value string

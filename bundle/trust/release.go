@@ -25,10 +25,10 @@ const (
 	maxReleaseDepth     = 16
 )
 
-// Locked reports whether the root has release keys: whatever is installed must then have been released by them.
+// Locked reports whether the root has release keys. They must then have signed every installed component.
 func (r Root) Locked() bool { return len(r.releases) > 0 }
 
-// Released is what a runtime is to install of a component.
+// Released is the content of a component to install in a runtime.
 type Released struct {
 	Component, Version string
 	// Contents are the blobs that are installed, by the names of their resources.
@@ -60,10 +60,10 @@ func (r Root) CheckFloor(component, version string) error {
 	return nil
 }
 
-// CheckRelease reports whether the makers of a component released what is installed of it: enough of the release keys
-// for its name signed its descriptor, and the descriptor's digests, and those of what it refers to, cover every content
-// and every image. A publisher key alone can then install nothing that was never released. documents are those of the
-// manifest's Release, by digest and as they were compared with it. Without release keys only the floor counts.
+// CheckRelease checks that the makers of a component released its installed content: enough release keys for its name
+// signed its descriptor, and the digests of the descriptor and of its references cover every content and every image. A
+// publisher key alone can then install nothing that was not released. documents are the documents of the manifest's
+// Release by digest, already compared with it. Without release keys, only the floor applies.
 func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte, now time.Time) error {
 	if err := r.CheckFloor(released.Component, released.Version); err != nil || !r.Locked() {
 		return err
@@ -101,7 +101,7 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 	return nil
 }
 
-// releaseRole returns the role for a component: that of the longest prefix.
+// releaseRole returns the role for a component: the one with the longest prefix.
 func (r Root) releaseRole(component string) (releaseRole, bool) {
 	best, found := releaseRole{}, false
 	for _, role := range r.releases {
@@ -124,7 +124,7 @@ func (r releaseRole) signed(d ocm.Descriptor, now time.Time) int {
 	return count
 }
 
-// evidence is what proves a release: component descriptors and manifests of artifacts.
+// evidence contains the documents that prove a release: component descriptors and manifests of artifacts.
 type evidence struct {
 	descriptors map[string]ocm.Descriptor
 	manifests   map[digest.Digest]ocispec.Manifest
@@ -189,7 +189,7 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 	return all, nil
 }
 
-// covers reports whether a content is what a resource of that name was released with.
+// covers reports whether a resource of that name was released with the content.
 func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 	for _, resource := range d.Resources {
 		if resource.Name != content.Name || !resource.Digest.Covered() {

@@ -1,9 +1,9 @@
-// Package trust says whose word counts: the root of trust of a fleet, the keys and certificates that descend from it,
-// and how a runtime introduces its own.
+// Package trust checks signatures against the root of trust of a fleet: the root, the keys and certificates that
+// descend from it, and the enrollment of runtimes.
 //
-// Bytes and values go in, a verdict comes out. A root is a TUF root.json with roles of our own; it is pinned in an
-// agent's installation and followed from one version to the next, never back. Nothing here reads a file, a registry or
-// the clock.
+// Inputs are bytes and values, the output is a verdict. A root is a TUF root.json with roles of this project. It is
+// pinned in an agent's installation and followed from version to version, never back. The package reads no file,
+// registry or clock.
 package trust
 
 import (
@@ -40,9 +40,8 @@ const (
 // MaxRootBytes bounds one version of the root of trust: some dozens of keys.
 const MaxRootBytes = 64 << 10
 
-// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued, unless Trust says otherwise.
-// More is a broken clock on one of both sides, and believing it would move the agent's time floor where no honest
-// bundle can follow.
+// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued, unless Trust sets another value.
+// A larger difference means a broken clock. To accept it would move the agent's time floor beyond all honest bundles.
 const MaxClockSkew = 24 * time.Hour
 
 // Root is one verified version of the root of trust: a TUF root.json with roles of our own.
@@ -82,14 +81,14 @@ const (
 	fieldRevoked = "revoked"
 )
 
-// Bounds of a root: 64 KiB hold more than anybody's keys.
+// Bounds of a root: 64 KiB are enough for all realistic keys.
 const (
 	maxRootKeys = 200
 	maxFloors   = 500
 )
 
-// ParseRoot reads a pinned root of trust and checks that it is signed by its own threshold of root keys, so that a
-// damaged file is noticed. Whether to trust it is the decision of whoever pinned it.
+// ParseRoot parses a pinned root of trust and checks that its own threshold of root keys signed it, to detect a damaged
+// file. The operator who pinned it decides whether to trust it.
 func ParseRoot(data []byte) (Root, error) {
 	root, err := parseRoot(data)
 	if err != nil {

@@ -37,8 +37,8 @@ func (r Root) Next(data []byte) (Root, error) {
 	return next, nil
 }
 
-// Newest decides between the root that was followed last and the one that is pinned: the followed one, unless whoever
-// runs the cluster pinned a later version or, having lost the keys, started anew with a higher epoch.
+// Newest returns the newer of the followed root and the pinned one. The followed root wins, unless the operator of the
+// cluster pinned a later version, or a higher epoch after a loss of the keys.
 func Newest(followed, pinned Root) Root {
 	if pinned.Epoch > followed.Epoch || pinned.Epoch == followed.Epoch && pinned.Version > followed.Version {
 		return pinned

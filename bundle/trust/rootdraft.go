@@ -30,7 +30,7 @@ func DraftRoot(fleet string, epoch int64, expires time.Time) *RootDraft {
 	return d
 }
 
-// Draft begins the version after this one, with all that this one says.
+// Draft returns a draft of the next version with the content of this one.
 func (r Root) Draft(expires time.Time) (*RootDraft, error) {
 	d, err := OpenDraft(r.Raw)
 	if err != nil {
@@ -127,10 +127,10 @@ func (d *RootDraft) Revoke(thumbprint string) error {
 	return nil
 }
 
-// SetThreshold says how many keys of a role it takes.
+// SetThreshold sets the number of signatures that a role requires.
 func (d *RootDraft) SetThreshold(role string, threshold int) { d.role(role).Threshold = threshold }
 
-// SetFloor says the lowest version of a component that may be installed; an empty one takes the floor away.
+// SetFloor sets the lowest version of a component that may be installed. An empty version removes the floor.
 func (d *RootDraft) SetFloor(component, version string) {
 	floors, _ := d.metadata.Signed.UnrecognizedFields[fieldFloors].(map[string]any)
 	if floors == nil {
@@ -143,8 +143,8 @@ func (d *RootDraft) SetFloor(component, version string) {
 	d.metadata.Signed.UnrecognizedFields[fieldFloors] = floors
 }
 
-// SetEpoch begins a new epoch, in which sequences start over: what an attacker of a publisher key published far ahead
-// is void.
+// SetEpoch begins a new epoch, in which sequences start over. Bundles with high sequences that an attacker published
+// with a stolen key become void.
 func (d *RootDraft) SetEpoch(epoch int64) { d.metadata.Signed.UnrecognizedFields[fieldEpoch] = epoch }
 
 // Sign adds the signatures of keys.

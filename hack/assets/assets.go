@@ -1,10 +1,10 @@
-// Package assets obtains the programs that a test cluster is made of, kube-apiserver, etcd and kwok, and Flux's
-// controllers for a benchmark.
+// Package assets provides the programs of test clusters, kube-apiserver, etcd and kwok, and Flux's controllers for a
+// benchmark.
 //
-// Those of a cluster come from the first place that has them: $KUBEBUILDER_ASSETS, a cache outside the checkout, the
-// release archive of envtest where the network allows, or a build from their Go modules (hack/offline), which takes
-// some minutes once. What comes out is a folder with the programs in it; a program is either there whole or not at all,
-// also after a crash or with two processes at work.
+// A cluster's programs come from the first source that has them: $KUBEBUILDER_ASSETS, a cache outside the checkout,
+// envtest's release archive if the network allows it, or a build from their Go modules (hack/offline), which takes some
+// minutes once. The result is a folder with the programs. Each program is complete or missing, also after a crash or
+// with two concurrent processes.
 package assets
 
 import (
@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// KubernetesVersion is that of kube-apiserver, as hack/offline/controlplane/go.mod pins it.
+// KubernetesVersion is the version of kube-apiserver that hack/offline/controlplane/go.mod pins.
 const KubernetesVersion = "v1.36.3"
 
 // controlPlane is the folder below hack/ whose go.mod pins kube-apiserver and etcd for where no archive can be
@@ -53,8 +53,8 @@ var programs = []program{
 	{name: "kwok", module: "tools", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 }
 
-// Ensure returns the programs, obtaining first what is missing. What takes time is told on progress: a spinner on a
-// terminal, lines elsewhere.
+// Ensure returns the programs, and first downloads or builds missing ones. It shows progress: a spinner on a terminal,
+// lines elsewhere.
 func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -156,7 +156,7 @@ func lock(ctx context.Context, path string, progress io.Writer) (func(), error) 
 	}
 }
 
-// sweep removes what a killed build left. The caller holds the lock, so no build is at work.
+// sweep removes the files of killed builds. The caller holds the lock, so no build is running.
 func sweep(cache string) error {
 	left, err := filepath.Glob(filepath.Join(cache, temporaryPrefix+"*"))
 	if err != nil {

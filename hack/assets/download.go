@@ -42,7 +42,7 @@ func download(ctx context.Context, index, cache string, progress io.Writer) erro
 		if find(name, cache) != "" {
 			continue
 		}
-		// What is there and not found is a link to an archive that somebody removed.
+		// An entry that exists and is not found is a link to a deleted archive.
 		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}

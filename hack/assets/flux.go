@@ -23,17 +23,17 @@ type Flux struct {
 	SourceController, KustomizeController string
 	// CRDs are folders of YAML files.
 	CRDs []string
-	// Versions says which they are, for people.
+	// Versions describes the versions for readers.
 	Versions string
 }
 
-// fluxModule is a controller as a module: what `go mod download -json` says of it.
+// fluxModule is the module of a controller, as `go mod download -json` prints it.
 type fluxModule struct {
 	Path, Version, Dir string
 	Error              string
 }
 
-// EnsureFlux returns Flux's controllers, building first what is not in the cache.
+// EnsureFlux returns Flux's controllers, and first builds those that the cache lacks.
 func EnsureFlux(ctx context.Context, progress io.Writer) (Flux, error) {
 	source, err := hackDir()
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 // reportEvery is how often a log gets a line about something that still runs.
 const reportEvery = 15 * time.Second
 
-// runWithProgress shows what runs and for how long already, so that nobody takes minutes for a hang. It returns what
-// the command prints.
+// runWithProgress runs a command, shows it and its duration, and returns its output. Without that, a wait of minutes
+// looks like a hang.
 func runWithProgress(cmd *exec.Cmd, title string, progress io.Writer) (string, error) {
-	// A buffer of its own: what the command says matters only if it fails, and would tear the spinner.
+	// The command's output matters only if it fails, and would disturb the spinner.
 	var output, problem bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &problem
 	started := time.Now()
@@ -63,7 +63,7 @@ func spinner(title string, progress io.Writer) (show func(elapsed time.Duration,
 		progressbar.OptionSpinnerType(14), progressbar.OptionSetElapsedTime(true), progressbar.OptionClearOnFinish())
 	return func(elapsed time.Duration, ended bool) {
 		if !ended {
-			_ = bar.Add(1) // a spinner that cannot be drawn is no reason to fail
+			_ = bar.Add(1) // a failing spinner does not matter
 			return
 		}
 		_ = bar.Finish()

@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// promtoolVersion is that of Prometheus, as hack/promtool/go.mod pins it.
+// promtoolVersion is the version of Prometheus that hack/promtool/go.mod pins.
 const promtoolVersion = "v0.316.0"
 
 // EnsurePromtool returns the path of promtool, which tests alerts, building it first where it is not in the cache:

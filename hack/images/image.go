@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/plaintar"
 )
 
-// Options say what an image is made of.
+// Options configure an image.
 type Options struct {
 	// Name is the program's, which lies in the root folder.
 	Name string
@@ -39,13 +39,13 @@ type Image struct {
 }
 
 const (
-	// user and group are those of distroless' nonroot. Kubernetes can tell that a number is not root; of a name it cannot.
+	// user and group are distroless' nonroot. Kubernetes can check that a number is not root, but not a name.
 	user       = "65532:65532"
 	rootsFile  = "etc/ssl/certs/ca-certificates.crt"
 	passwdFile = "etc/passwd"
 )
 
-// architectures are Go's names, by what the program's header says.
+// architectures are Go's names, by the machine in the program's header.
 var architectures = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
 // Build makes an image. It refuses a program that could not run in it.
@@ -114,8 +114,8 @@ func examine(program []byte) (string, error) {
 	return architecture, nil
 }
 
-// publicRoots are Mozilla's, as the Go project distributes them, without those that are trusted for certificates of a
-// certain age only: a file cannot say so.
+// publicRoots are Mozilla's certificate authorities as the Go project distributes them, except those that are trusted
+// only for certificates up to a date: a file cannot express that.
 func publicRoots() []byte {
 	var all bytes.Buffer
 	for root := range bundle.Roots() {
@@ -145,7 +145,7 @@ func compressed(data []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// store is what an image layout holds by digest.
+// store contains the blobs of an image layout by digest.
 type store struct{ blobs []plaintar.File }
 
 func blobPath(d digest.Digest) string { return "blobs/" + string(d.Algorithm()) + "/" + d.Encoded() }

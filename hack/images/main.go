@@ -61,7 +61,7 @@ func run(args []string) error {
 	return nil
 }
 
-// linkNewest lets a name without a version lead to a file beside it, whatever had the name before.
+// linkNewest links a name without a version to the newest file in the same folder.
 func linkNewest(link, file string) error {
 	if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

@@ -1,8 +1,8 @@
-// Package pristine makes an API server of tests again what it was before a test used it. That takes a fifth of a
-// second, while to start an API server takes seconds of a processor.
+// Package pristine resets the API server of a test to its state before the test. That takes a fifth of a second, while
+// a start takes seconds of CPU time.
 //
-// It writes to etcd behind the API server, which learns of it as of another API server's writes. So neither finalizers
-// nor namespaces hold anything up. What the API server keeps elsewhere, such as audit logs, is not its business.
+// It writes to etcd behind the API server, which sees the writes like those of another API server. So finalizers and
+// namespaces block nothing. State outside etcd, such as audit logs, stays.
 package pristine
 
 import (
@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Where etcd keeps what a reset has to know by name.
+// Prefixes in etcd that a reset must know.
 const (
 	root       = "/registry/"
 	rootEnd    = "/registry0" // the first key after all that start with root
@@ -36,14 +36,14 @@ const (
 )
 
 var (
-	// restless are what the API server renews for itself.
+	// restless are objects that the API server renews by itself.
 	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
 	// remembered are objects that the API server compiles or connects to, and forgets some time after they are gone.
 	remembered = []string{
 		root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/", root + "validatingadmissionpolicies/",
 		root + "validatingadmissionpolicybindings/", root + "mutatingadmissionpolicies/", root + "mutatingadmissionpolicybindings/",
 	}
-	// atFirst are what an API server makes soon after it first answers.
+	// atFirst are objects that an API server creates soon after its first response.
 	atFirst = []string{
 		kubeSystem, root + "namespaces/default", root + "namespaces/kube-public", root + "namespaces/kube-node-lease",
 		root + "servicecidrs/kubernetes", root + "services/specs/default/kubernetes", root + "services/endpoints/default/kubernetes",
@@ -54,11 +54,11 @@ var (
 // patience is more than anything here takes on a busy machine.
 const patience = 20 * time.Second
 
-// Snapshot is what an API server has to be again.
+// Snapshot is the state to restore.
 type Snapshot struct {
 	config *rest.Config
 	etcd   *url.URL
-	stored map[string]entry // what is in etcd, by key
+	stored map[string]entry // the content of etcd by key
 	served []string         // the resources of its API
 }
 
@@ -69,8 +69,8 @@ type entry struct {
 	Revision int64  `json:"mod_revision,string"`
 }
 
-// Take notes what an API server with this etcd is, as soon as it has made all that a new one makes. The configuration
-// is an admin's.
+// Take returns the state of an API server with this etcd, after it has created all its initial objects. The
+// configuration has the rights of an admin.
 func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, error) {
 	s := &Snapshot{config: config, etcd: etcd}
 	err := eventually(ctx, func(ctx context.Context) (err error) {
@@ -91,8 +91,8 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 	return s, nil
 }
 
-// Restore makes the API server what it was, but for the identity that its namespace kube-system gives it, which is a
-// new one. Nobody may use it meanwhile. After an error it has to be stopped.
+// Restore resets the API server, except its identity: namespace kube-system gets a new UID. No other client may use it
+// during the reset. After an error, it must be stopped.
 func (s *Snapshot) Restore(ctx context.Context) error {
 	if err := s.restore(ctx); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (s *Snapshot) Restore(ctx context.Context) error {
 	})
 }
 
-// restore puts back in etcd what is not as it was.
+// restore restores differing keys in etcd.
 func (s *Snapshot) restore(ctx context.Context) error {
 	now, err := s.read(ctx)
 	if err != nil {
@@ -148,8 +148,8 @@ func (s *Snapshot) restore(ctx context.Context) error {
 	return nil
 }
 
-// sameDefinition reports whether what is stored of a definition differs in nothing that is served: the API server goes
-// on to write the status of a new one for a while, and who applies one as it is becomes one of its managers.
+// sameDefinition reports whether a stored definition serves the same as before. The API server writes the status of a
+// new definition for a while, and each apply adds a manager even without a change.
 func sameDefinition(before, now []byte) bool {
 	var definitions [2]map[string]any
 	for i, stored := range [][]byte{before, now} {
@@ -164,8 +164,8 @@ func sameDefinition(before, now []byte) bool {
 	return reflect.DeepEqual(definitions[0], definitions[1])
 }
 
-// compare fails as long as something is in etcd that was not, or the other way round. What the API server has written
-// by then into what was put back, such as a status, is how it stays.
+// compare returns an error while etcd has keys that the snapshot lacks, or lacks keys of the snapshot. Changes by the
+// API server to restored objects, such as a status, stay.
 func (s *Snapshot) compare(ctx context.Context) error {
 	now, err := s.read(ctx)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Snapshot) discover() ([]string, error) {
 	return names, nil
 }
 
-// read returns all that the API server keeps in etcd, but for what is restless.
+// read returns all keys of the API server in etcd except the restless ones.
 func (s *Snapshot) read(ctx context.Context) (map[string]entry, error) {
 	var answer struct{ Kvs []entry }
 	if err := s.call(ctx, "range", map[string][]byte{"key": []byte(root), "range_end": []byte(rootEnd)}, &answer); err != nil {

@@ -13,8 +13,8 @@ import (
 // garbage seldom and use one processor at a time, which is a fifth of their work.
 var cheap = map[string]string{"GOGC": "400", "GOMAXPROCS": "1"}
 
-// Start starts an API server for the tests of a package, at the least cost: its etcd syncs nothing to a disk. What the
-// environment of this process says of the programs' settings counts. No other goroutine may start programs meanwhile.
+// Start starts an API server for the tests of a package at the lowest cost: its etcd does not sync to disk. It respects
+// this process's environment for the settings of the programs. No other goroutine may start programs at the same time.
 func Start(env *envtest.Environment) (config *rest.Config, err error) {
 	if env.ControlPlaneStartTimeout == 0 {
 		env.ControlPlaneStartTimeout = 3 * time.Minute
