@@ -239,7 +239,7 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	var dir string
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
 		content, _ := os.ReadFile(path)
 		dir = string(content)
 		return dir != "", nil

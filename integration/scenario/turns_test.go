@@ -44,8 +44,9 @@ type line struct {
 	ended   int
 }
 
-// turns are those of all stories: six beside each other, unless -parallel says something else. Most of one is waiting.
-var turns = newLine(6)
+// turns limits the scenarios that run at once to four, unless -parallel has another value. More of them reach the limits
+// of time of the programs on two slow cores.
+var turns = newLine(4)
 
 func newLine(beside int) *line {
 	l := &line{beside: beside}
