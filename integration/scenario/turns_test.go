@@ -44,8 +44,8 @@ type line struct {
 	ended   int
 }
 
-// turns limits the scenarios that run at once to four, unless -parallel has another value. More of them reach the limits
-// of time of the programs on two slow cores.
+// turns limits the scenarios that run at once to four, unless -parallel has another value. More of them run into the
+// programs' limits of time on two slow cores.
 var turns = newLine(4)
 
 func newLine(beside int) *line {
