@@ -76,11 +76,11 @@ test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leave
 	  code=$$?; $(if $(KEEP),,[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # The random histories run one step after the other and would take ten times as long.
+RACE_PACKAGES := ./kcp-publisher/internal/controller ./kcp-publisher/internal/publish ./skr-agent/internal/pull ./skr-agent/internal/agent/subscription
 test-race: assets ## the race detector over publishing while keys change, and over the agent's pulls; needs a C compiler
 	@if command -v $$(go env CC) >/dev/null; then \
-	  CGO_ENABLED=1 go test -race -vet=off -skip 'RandomHistories|WhateverOthersDo' ./kcp-publisher/internal/controller ./kcp-publisher/internal/publish && \
-	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" CGO_ENABLED=1 go test -race -vet=off \
-	    ./skr-agent/internal/pull ./skr-agent/internal/agent/subscription; \
+	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" CGO_ENABLED=1 \
+	    go test -race -vet=off -skip 'RandomHistories' $(RACE_PACKAGES); \
 	else echo "SKIPPED: the race detector needs a C compiler"; fi
 
 # make test runs a part of the same histories.
@@ -176,7 +176,6 @@ docs: ## the documentation as a searchable site in bin/site, and a check of its 
 	go run ./hack/site/linkcheck bin/site
 
 # The later steps of .ci/run then compile little, so their CPU budgets hold with empty caches too. go tool -n builds a tool.
-RACE_PACKAGES := ./kcp-publisher/internal/controller ./kcp-publisher/internal/publish ./skr-agent/internal/pull ./skr-agent/internal/agent/subscription
 prepare: build assets bin/lend ## compile all packages and tools, and install the browser, for the steps of .ci/run
 	@go list -export -test -deps ./... >/dev/null
 	@if command -v $$(go env CC) >/dev/null; then CGO_ENABLED=1 go list -race -export -test -deps $(RACE_PACKAGES) >/dev/null; fi
