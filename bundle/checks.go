@@ -146,12 +146,12 @@ func checkNamespaced(field, name string) error {
 	return nil
 }
 
-// checkReported checks the results of a module's checks in a report.
-func (m ReportedModule) checkReported() error {
-	if len(m.Checks) > MaxChecks {
-		return fmt.Errorf("checks: %d results, at most %d", len(m.Checks), MaxChecks)
+// checkResults checks the results of checks in a report.
+func checkResults(checks []ReportedCheck) error {
+	if len(checks) > MaxChecks {
+		return fmt.Errorf("checks: %d results, at most %d", len(checks), MaxChecks)
 	}
-	for i, c := range m.Checks {
+	for i, c := range checks {
 		switch c.Result {
 		case v1beta2.CheckPassed, v1beta2.CheckFailed, v1beta2.CheckInconclusive:
 		default:
@@ -162,7 +162,7 @@ func (m ReportedModule) checkReported() error {
 			len(c.Value) > MaxCheckValueBytes || len(c.Before) > MaxCheckValueBytes {
 			return fmt.Errorf("checks[%d]: a text is too long", i)
 		}
-		if i > 0 && m.Checks[i-1].Name >= c.Name {
+		if i > 0 && checks[i-1].Name >= c.Name {
 			return fmt.Errorf("checks[%d].name: %s: want sorted, unique names", i, Quote(c.Name, maxCheckNameBytes))
 		}
 	}

@@ -149,8 +149,10 @@ func (f FailingObject) check() error {
 	return nil
 }
 
-// WithoutDetails returns the report without the details of modules. Only the report in the registry has them.
+// WithoutDetails returns the report without the details of modules and the result of a check run. Only the report in
+// the registry has them.
 func (r Report) WithoutDetails() Report {
+	r.CheckRun = nil
 	if !slices.ContainsFunc(r.Modules, func(m ReportedModule) bool { return m.Details != nil }) {
 		return r
 	}

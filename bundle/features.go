@@ -29,13 +29,15 @@ const (
 	FeatureChecks Feature = "checks"
 	// FeatureDetails is Settings.Details.
 	FeatureDetails Feature = "report-details"
+	// FeatureCheckRun is Settings.CheckRun and Report.CheckRun.
+	FeatureCheckRun Feature = "check-run"
 	// FeatureValues is Predicate.Values and the annotation uses-values of a Manifest.
 	FeatureValues Feature = "values"
 )
 
 // features lists all features of this version, sorted. Every supported version supports the rest of the wire format.
 var features = []Feature{
-	FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureDetails, FeatureTakeover,
+	FeatureCheckRun, FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureDetails, FeatureTakeover,
 	FeatureValues,
 }
 
@@ -63,6 +65,9 @@ func (s Settings) Features() []Feature {
 	if len(s.Details) > 0 {
 		all = append(all, FeatureDetails)
 	}
+	if s.CheckRun != nil {
+		all = append(all, FeatureCheckRun)
+	}
 	return all
 }
 
@@ -82,6 +87,8 @@ func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 			s.NamespaceLabels = nil
 		case FeatureDetails:
 			s.Details = nil
+		case FeatureCheckRun:
+			s.CheckRun = nil
 		}
 	}
 	return s, left

@@ -50,6 +50,8 @@ type Report struct {
 	// CertificateRequest requests a certificate, in PEM (PKCS #10). It is set without a certificate or after a third of
 	// its lifetime.
 	CertificateRequest string `json:"certificateRequest,omitempty"`
+	// CheckRun is the result of the check run that the applied bundle requests, or nil before its end and without one.
+	CheckRun *ReportedCheckRun `json:"checkRun,omitempty"`
 	// Decided lists the modules that the runtime chose, changed or removed by itself since the applied bundle, sorted.
 	Decided []string `json:"decided,omitempty"`
 	// AgentProblem is why the agent does not run the image in the bundle's settings, or empty if it does.

@@ -108,6 +108,9 @@ func (r Report) Check() error {
 			return err
 		}
 	}
+	if err := r.CheckRun.check(); err != nil {
+		return fmt.Errorf("checkRun: %w", err)
+	}
 	return nil
 }
 
@@ -190,7 +193,7 @@ func (r Report) checkModules() error {
 		case !shortObject(m.Manifest) || !shortObject(m.Resource):
 			return fmt.Errorf("modules[%d]: manifest or resource has a name, namespace or kind of more than %d bytes", i, MaxModuleNameBytes)
 		}
-		if err := m.checkReported(); err != nil {
+		if err := checkResults(m.Checks); err != nil {
 			return fmt.Errorf("modules[%d].%w", i, err)
 		}
 		if err := m.Details.check(); err != nil {

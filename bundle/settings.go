@@ -33,6 +33,8 @@ type Settings struct {
 	Autonomy string `json:"autonomy,omitempty"`
 	// Details are the details that the agent adds to its reports, sorted.
 	Details []Detail `json:"details,omitempty"`
+	// CheckRun requests one measurement of checks, nil for none.
+	CheckRun *CheckRun `json:"checkRun,omitempty"`
 	// Agent is the image of the agent, by digest. Empty leaves the agent's image to its installation.
 	Agent string `json:"agent,omitempty"`
 }
@@ -98,6 +100,9 @@ func (s Settings) Check() error {
 	}
 	if err := s.checkDetails(); err != nil {
 		return err
+	}
+	if err := s.CheckRun.check(); err != nil {
+		return fmt.Errorf("settings: %w", err)
 	}
 	names := map[string]string{}
 	for from, to := range s.Mirrors {

@@ -129,6 +129,10 @@ const (
 	// AnnotationReportDetails is specific to kyma-pull: on a Kyma in KCP, the details that its runtime adds to reports,
 	// separated by commas: events, logs of failing containers, and objects of modules.
 	AnnotationReportDetails = "kyma-pull.dev/report-details"
+	// AnnotationCheckRun is specific to kyma-pull: on a Kyma in KCP, a request to measure checks once in its runtime, as
+	// JSON with the fields id, module and checks. The result is in the runtime's report. `kcp-publisher rollout check`
+	// writes it.
+	AnnotationCheckRun = "kyma-pull.dev/check-run"
 	// AnnotationUsesValues is specific to kyma-pull: on a ModuleTemplate, the names of the values that its default CR and
 	// chart values refer to, separated by commas. Bundles copy it to the Manifest.
 	AnnotationUsesValues = "kyma-pull.dev/uses-values"

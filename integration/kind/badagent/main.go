@@ -13,6 +13,6 @@ func main() {
 		ready := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
 		log.Fatal(http.ListenAndServe(":8081", ready))
 	}()
-	time.Sleep(3 * time.Second)
+	time.Sleep(time.Second) // well below minReadySeconds of the chart, also on a busy node
 	log.Fatal("this release of the agent is bad")
 }

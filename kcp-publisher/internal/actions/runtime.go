@@ -1,6 +1,7 @@
 package actions
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,6 +72,36 @@ func Reconcile(now time.Time) Runtime {
 		}
 		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationReconcileRequested, now.UTC().Format(time.RFC3339Nano))
 		return "will be reconciled", nil
+	}}
+}
+
+// RunChecks requests that the agent of a runtime measures checks once. Another request replaces it.
+func RunChecks(run bundle.CheckRun) Runtime {
+	return Runtime{"CheckRunRequested", func(kyma *v1beta2.Kyma) (string, error) {
+		if plan.Skipped(kyma) {
+			return "", errors.New("it is suspended: run `kcp-publisher resume` first")
+		}
+		text, err := json.Marshal(run)
+		if err != nil {
+			return "", err
+		}
+		if _, err := bundle.ParseCheckRun(string(text)); err != nil {
+			return "", err
+		}
+		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationCheckRun, string(text))
+		return "will measure " + run.Module, nil
+	}}
+}
+
+// EndCheckRun removes the request for a check run, unless it is another one.
+func EndCheckRun(id string) Runtime {
+	return Runtime{"CheckRunEnded", func(kyma *v1beta2.Kyma) (string, error) {
+		run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
+		if run == nil || err != nil || run.ID != id {
+			return "has no such request", nil //nolint:nilerr // an unreadable annotation is another request
+		}
+		delete(kyma.Annotations, v1beta2.AnnotationCheckRun)
+		return "is measured", nil
 	}}
 }
 

@@ -25,23 +25,31 @@ type reportFlags struct {
 
 // addTo adds the flags, the arguments RUNTIME [MODULE] and their completion to a command.
 func (f *reportFlags) addTo(cmd *cobra.Command) {
+	f.add(cmd.Flags(), "the Kymas")
+	f.addSource(cmd)
+	cli.Complete(cmd, f.runtimes, f.modules)
+	cmd.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 && len(args) != 2 {
+			return cli.Usage(errors.New("want a runtime id and optionally a module"))
+		}
+		return f.checkSource()
+	}
+}
+
+// addSource adds the flags that name the place of the report.
+func (f *reportFlags) addSource(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	f.add(flags, "the Kymas")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH of the reports, or oci-layout:DIR")
 	flags.StringVar(&f.file, "file", "", "report file of skr-agent export-report, instead of --location")
 	f.registry.AddFlags(flags)
 	cli.OutputFlag(flags, &f.format)
-	cli.Complete(cmd, f.runtimes, f.modules)
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) != 1 && len(args) != 2:
-			return cli.Usage(errors.New("want a runtime id and optionally a module"))
-		case (f.location == "") == (f.file == ""):
-			return cli.Usage(errors.New(
-				"set either --location or --file: the registry or the file that has the report"))
-		}
-		return nil
+}
+
+func (f *reportFlags) checkSource() error {
+	if (f.location == "") == (f.file == "") {
+		return cli.Usage(errors.New("set either --location or --file: the registry or the file that has the report"))
 	}
+	return nil
 }
 
 // signedReport is a verified report, or the part of it about one module.
@@ -50,7 +58,8 @@ type signedReport struct {
 	Time    time.Time               `json:"time"`
 	Modules []bundle.ReportedModule `json:"modules"`
 
-	kyma *v1beta2.Kyma
+	kyma     *v1beta2.Kyma
+	checkRun *bundle.ReportedCheckRun
 }
 
 // read returns the report of the runtime in the first argument, verified with the key in its Kyma. The error is a
@@ -80,7 +89,7 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 	if err != nil {
 		return signedReport{}, fmt.Errorf("runtime %s: %w", id, err)
 	}
-	found := signedReport{Runtime: id, Time: report.Time, Modules: report.Modules, kyma: kyma}
+	found := signedReport{Runtime: id, Time: report.Time, Modules: report.Modules, kyma: kyma, checkRun: report.CheckRun}
 	if len(args) == 2 {
 		found.Modules = slices.DeleteFunc(found.Modules,
 			func(m bundle.ReportedModule) bool { return m.Name != args[1] })

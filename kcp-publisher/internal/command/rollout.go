@@ -32,7 +32,7 @@ func newRollout() *cobra.Command {
 		newRolloutList(f), newRolloutShow(f), newRolloutStatus(f), newRolloutHistory(f),
 		f.newAction("pause", "pause a rollout; no further runtime is updated", actions.Pause(true)),
 		f.newAction("resume", "resume a paused rollout", actions.Pause(false)),
-		newRolloutApprove(f),
+		newRolloutApprove(f), newRolloutCheck(f),
 		f.newAction("abort", "stop a rollout permanently; runtimes keep their versions", actions.Abort()),
 		f.newActionOnNewest("undo", "roll back every runtime that the rollout updated", actions.Undo),
 		f.newActionOnNewest("retry", "retry a stopped or rolled back rollout", actions.Retry))

@@ -238,7 +238,7 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	}
 	facts.Unenrolled, facts.Unavailable = cmp.Or(a.cloned(), a.unenrolled(log)), a.outage.why
 	a.prove(ctx, log, b, facts.Manifests)
-	facts.Checks = a.Checks.Results
+	facts.Checks, facts.CheckRun = a.Checks.Results, a.Checks.RunResult()
 	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
 	a.recordRemoved(log, facts.Kyma, written.Removed)
 	a.suspect(facts.Manifests, fetched)

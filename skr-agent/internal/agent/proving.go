@@ -72,6 +72,31 @@ func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, in
 	}
 	a.Checks.Set(a.targets(ctx, b, installed))
 	a.saveChecks(ctx, log)
+	a.runChecks(ctx, b, installed)
+}
+
+// runChecks starts the check run that the settings request, once for each of its IDs.
+func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
+	run := settingsOf(b).CheckRun
+	if run == nil {
+		a.Checks.DropRun()
+		return
+	}
+	if a.Checks.HasRun(run.ID) {
+		return
+	}
+	at := slices.IndexFunc(b.State.Manifests, func(m bundle.Manifest) bool { return m.Module == run.Module })
+	live := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Module() == run.Module })
+	if at < 0 || live < 0 || b.State.Manifests[at].Unmanaged {
+		a.Checks.SetRun(run.ID, prove.Target{Module: run.Module},
+			"the runtime does not have module "+run.Module+", or does not manage it")
+		return
+	}
+	want := b.State.Manifests[at]
+	want.Checks = run.Checks
+	t := a.target(ctx, want, installed, map[digest.Digest]shipped{})
+	t.Version = installed[live].RunningVersion() // an upgrade can wait
+	a.Checks.SetRun(run.ID, t, "")
 }
 
 // rememberChecks continues the results of the previous process, once. It reports whether they are known.
@@ -114,22 +139,32 @@ func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1bet
 		if len(want.Checks) == 0 || want.Unmanaged {
 			continue
 		}
-		found := a.shippedBy(ctx, want, used)
-		t := prove.Target{
-			Module: want.Module, Version: want.Version, CheckFor: want.CheckFor.Duration,
-			Definitions: checks.Define(want.Checks, found.checks, found.problem),
-		}
-		at := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Name == want.Name })
-		if at >= 0 {
-			live := &installed[at]
-			t.User, t.Namespaces = a.Accounts.Of(live.Module(), live.ModuleLabel()), namespacesOf(live)
-			t.Installed = live.RunningVersion() == want.Version && live.Spec.Version == want.Version
-			t.Ready = t.Installed && isReady(live)
-		}
-		targets = append(targets, t)
+		targets = append(targets, a.target(ctx, want, installed, used))
 	}
 	a.shipped = used
 	return targets
+}
+
+// target returns a module with the checks of its manifest.
+func (a *Agent) target(
+	ctx context.Context,
+	want bundle.Manifest,
+	installed []v1beta2.Manifest,
+	used map[digest.Digest]shipped,
+) prove.Target {
+	found := a.shippedBy(ctx, want, used)
+	t := prove.Target{
+		Module: want.Module, Version: want.Version, CheckFor: want.CheckFor.Duration,
+		Definitions: checks.Define(want.Checks, found.checks, found.problem),
+	}
+	at := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Name == want.Name })
+	if at >= 0 {
+		live := &installed[at]
+		t.User, t.Namespaces = a.Accounts.Of(live.Module(), live.ModuleLabel()), namespacesOf(live)
+		t.Installed = live.RunningVersion() == want.Version && live.Spec.Version == want.Version
+		t.Ready = t.Installed && isReady(live)
+	}
+	return t
 }
 
 // shippedBy returns the checks that a module ships, which are kept while the bundle uses them.

@@ -24,6 +24,9 @@ func (r *Runner) Start(ctx context.Context) error {
 		for _, m := range due {
 			go r.measure(ctx, m)
 		}
+		if run, known := r.takeRun(); run != nil {
+			go r.runOnce(ctx, run, known)
+		}
 		timer.Stop()
 		if next > 0 {
 			timer.Reset(next)

@@ -63,6 +63,8 @@ type Runner struct {
 	mu      sync.Mutex // guards the fields below
 	modules map[string]*module
 	running map[running]bool
+	// run measures checks once, nil for none.
+	run *once
 	// saved are the records that were saved last, at savedAt.
 	saved   []checks.Record
 	savedAt time.Time

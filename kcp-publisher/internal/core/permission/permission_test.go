@@ -67,7 +67,7 @@ func TestGitRoleContainsAllVerbs(t *testing.T) {
 
 // TestRevisionIncreasesWithTheSettings: the policy of an older chart must not count as complete.
 func TestRevisionIncreasesWithTheSettings(t *testing.T) {
-	digests := []string{"becc0330"}
+	digests := []string{"becc0330", "5b9dfcb3"}
 	var keys strings.Builder
 	for _, s := range Settings {
 		fmt.Fprintln(&keys, s.Place, s.Key, s.Verb)

@@ -49,6 +49,7 @@ const (
 	VerbSetCarried       = "set-carried"
 	VerbSetMaintenance   = "set-maintenance"
 	VerbPin              = "pin"
+	VerbRunChecks        = "run-checks"
 	VerbApproveRemovals  = "approve-removals"
 	VerbMove             = "move"
 	VerbRevoke           = "revoke"
@@ -63,7 +64,7 @@ const (
 
 // Revision is the revision of Settings. It increases with each change of the keys, so that a publisher finds out
 // whether the policy covers all settings that it knows.
-const Revision = 1
+const Revision = 2
 
 // Settings lists all settings that need a permission.
 var Settings = []Setting{
@@ -99,6 +100,7 @@ var Settings = []Setting{
 		"keeps modules at a version, without security updates",
 		"",
 	},
+	{Annotation, v1beta2.AnnotationCheckRun, VerbRunChecks, "measures checks of the operator's choice in the runtime", ""},
 	{Annotation, v1beta2.AnnotationApprovedRemovals, VerbApproveRemovals, "approves held removals of modules", ""},
 	{
 		Annotation,

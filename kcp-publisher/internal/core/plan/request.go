@@ -32,6 +32,9 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	if request.Settings.Details, err = details(kyma); err != nil && !request.Deleting {
 		return request, err
 	}
+	if request.Settings.CheckRun, err = checkRun(kyma); err != nil && !request.Deleting {
+		return request, err
+	}
 	switch err := request.Settings.Check(); {
 	case err != nil && request.Deleting:
 		request.Settings = r.Settings // the runtime removes its modules anyway
@@ -97,6 +100,15 @@ func details(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
 	}
 	slices.Sort(all)
 	return slices.Compact(all), nil
+}
+
+// checkRun returns the check run that an operator requests, nil for none.
+func checkRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
+	run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
+	if err != nil {
+		return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationCheckRun, err)
+	}
+	return run, nil
 }
 
 // given returns the versions of a runtime, by module: those in the control plane's record, and reported versions of

@@ -32,6 +32,7 @@ func fit(r bundle.Report, most int) bundle.Report {
 	f.limitDetails(maxDetailBytes)
 	for _, step := range []func(){
 		func() { f.limitDetails(0) },
+		func() { f.report.CheckRun, f.left.Details = nil, f.left.Details || f.report.CheckRun != nil },
 		func() { f.shortenMessages(shortMessageBytes) },
 		func() { f.shortenMessages(0) },
 		f.leaveObjectsOut,

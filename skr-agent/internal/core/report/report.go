@@ -63,6 +63,8 @@ type Facts struct {
 	Removed   []bundle.ObjectRef
 	// Checks returns the results of the checks of a module in a version. Nil means that no checks are measured.
 	Checks func(module, version string) []bundle.ReportedCheck `json:"-"`
+	// CheckRun is the result of the requested check run, nil for none.
+	CheckRun *bundle.ReportedCheckRun
 	// Details are the requested details of modules by name of the Manifest.
 	Details map[string]*bundle.ModuleDetails
 	// ClusterScoped contains the names of Manifests whose default CR is cluster-scoped.
@@ -197,7 +199,7 @@ func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
 		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
 		Secrets: facts.Secrets, AgentProblem: bounded(facts.AgentProblem), Trouble: facts.Trouble,
-		Takeover: takeover.Progress(facts.takeover()),
+		Takeover: takeover.Progress(facts.takeover()), CheckRun: facts.CheckRun,
 	}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{

@@ -1,0 +1,86 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// CheckRun requests one measurement of checks in a runtime, outside of a rollout. The measurement changes nothing: it
+// starts no Job and counts for no wave.
+type CheckRun struct {
+	// ID identifies the request. The agent's result has the same.
+	ID string `json:"id"`
+	// Module is the module whose rights the measurement uses, and that ships checks without a kind.
+	Module string `json:"module"`
+	// Checks are sorted by name.
+	Checks []fleet.Check `json:"checks"`
+}
+
+// ReportedCheckRun is the result of a CheckRun.
+type ReportedCheckRun struct {
+	ID     string `json:"id"`
+	Module string `json:"module"`
+	// Version is the version that the module had. Empty if the runtime does not have the module.
+	Version string `json:"version,omitempty"`
+	// Measured is when the last measurement ended.
+	Measured time.Time `json:"measured"`
+	// Problem is why no check was measured, empty if they were.
+	Problem string `json:"problem,omitempty"`
+	// Checks are the results, sorted by name. Passed and Failed follow from a single measurement.
+	Checks []ReportedCheck `json:"checks,omitempty"`
+}
+
+// maxCheckRunBytes limits a request in the annotation of a Kyma.
+const maxCheckRunBytes = 64 << 10
+
+// ParseCheckRun parses the annotation of a Kyma that requests a check run. It returns nil for an empty text.
+func ParseCheckRun(text string) (*CheckRun, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if len(text) > maxCheckRunBytes {
+		return nil, fmt.Errorf("%d bytes, at most %d", len(text), maxCheckRunBytes)
+	}
+	run := &CheckRun{}
+	if err := decodeStrict([]byte(text), run); err != nil {
+		return nil, err
+	}
+	return run, run.check()
+}
+
+// check returns an error for a request that agents refuse.
+func (r *CheckRun) check() error {
+	if r == nil {
+		return nil
+	}
+	switch {
+	case r.ID == "" || len(r.ID) > MaxVersionBytes:
+		return fmt.Errorf("check run: id: %d bytes, want 1 to %d", len(r.ID), MaxVersionBytes)
+	case r.Module == "" || len(r.Module) > MaxModuleNameBytes:
+		return fmt.Errorf("check run: module: %d bytes, want 1 to %d", len(r.Module), MaxModuleNameBytes)
+	case len(r.Checks) == 0:
+		return errors.New("check run: checks: at least one is required")
+	}
+	if err := CheckChecks(r.Checks, false); err != nil {
+		return fmt.Errorf("check run: %w", err)
+	}
+	return nil
+}
+
+// check returns an error for a result that exceeds a limit.
+func (r *ReportedCheckRun) check() error {
+	if r == nil {
+		return nil
+	}
+	if longest := max(len(r.ID), len(r.Version)); longest > MaxVersionBytes {
+		return fmt.Errorf("id or version of %d bytes, at most %d", longest, MaxVersionBytes)
+	}
+	if len(r.Module) > MaxModuleNameBytes || len(r.Problem) > MaxMessageBytes {
+		return fmt.Errorf("module of %d bytes and problem of %d bytes, at most %d and %d",
+			len(r.Module), len(r.Problem), MaxModuleNameBytes, MaxMessageBytes)
+	}
+	return checkResults(r.Checks)
+}

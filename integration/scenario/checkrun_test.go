@@ -1,0 +1,63 @@
+package scenario
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	must(t, f.Police(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {
+		canaries.Checks = []v1alpha1.Check{
+			{Name: "deployed", CEL: &v1alpha1.CELCheck{
+				APIVersion: "apps/v1", Kind: "Deployment", Namespace: v1beta2.RuntimeNamespace, Expression: "size(objects) == 1",
+			}},
+			{Name: "many", CEL: &v1alpha1.CELCheck{APIVersion: "apps/v1", Kind: "Deployment", Expression: "size(objects) > 100"}},
+			{Name: "shipped"},
+		}
+	})))
+	command := []string{"rollout", "check", "one", "scaler", "--location", f.Location()}
+	before, err := r.Record(ctx)
+	must(t, err)
+
+	text, err := f.Ask(ctx, append(command, "--check", "deployed")...)
+	if err != nil || !strings.Contains(text, "module scaler 1.7.0 in runtime one") || !strings.Contains(text, "Passed") {
+		t.Fatalf("a check that passes: %v\n%s", err, text)
+	}
+	text, err = f.Ask(ctx, command...)
+	if err == nil || !strings.Contains(text, "runtime one: many is Failed, shipped is Inconclusive") ||
+		!strings.Contains(text, `the module ships no check with this name`) {
+		t.Errorf("checks that fail: %v\n%s", err, text)
+	}
+	text, err = f.Ask(ctx, append(command, "--last")...)
+	if err == nil || !strings.Contains(text, "many is Failed") {
+		t.Errorf("the last result: %v\n%s", err, text)
+	}
+	file := filepath.Join(t.TempDir(), "report.json")
+	if out, code := fleet.Run(ctx, f.Binaries().Agent, "export-report", "--location", f.Location(), "--runtime", "one", "-o", file); code != 0 {
+		t.Fatalf("export-report: %s", out)
+	}
+	if text, err = f.Ask(ctx, "rollout", "check", "one", "scaler", "--last", "--file", file); !strings.Contains(text, "many is Failed") {
+		t.Errorf("a carried report: %v\n%s", err, text)
+	}
+	if text, err = f.Ask(ctx, "rollout", "check", "one", "nats", "--location", f.Location()); err == nil || !strings.Contains(text, "has no module nats") {
+		t.Errorf("another module: %v\n%s", err, text)
+	}
+
+	after, err := r.Record(ctx)
+	must(t, err)
+	if _, stays := after.Annotations[v1beta2.AnnotationCheckRun]; stays {
+		t.Error("the request stays in the Kyma")
+	}
+	if len(before.Status.Modules) != 1 || len(after.Status.Modules) != 1 || after.Status.Modules[0].Version != "1.7.0" ||
+		after.Status.Modules[0].State != v1beta2.StateReady {
+		t.Errorf("the run changed the modules: %+v, %+v", before.Status.Modules, after.Status.Modules)
+	}
+}

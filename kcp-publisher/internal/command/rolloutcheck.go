@@ -1,0 +1,261 @@
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
+	age "k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	poll "k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+)
+
+const (
+	// checkRunPoll is the interval between two reads of a report that wait for the result of a check run.
+	checkRunPoll = 2 * time.Second
+	// endTimeout limits the removal of a request after its result.
+	endTimeout = 10 * time.Second
+)
+
+// rolloutCheckFlags are the flags of rollout check.
+type rolloutCheckFlags struct {
+	reportFlags
+	wave    string
+	names   []string
+	timeout time.Duration
+	last    bool
+}
+
+func newRolloutCheck(common *rolloutFlags) *cobra.Command {
+	f := &rolloutCheckFlags{}
+	cmd := &cobra.Command{
+		Use: "check RUNTIME MODULE", Short: "measure the checks of a policy once in one runtime",
+		Long: "check reads the checks for a module and its channel from the RolloutPolicy, and requests that the agent of one runtime measures each of\n" +
+			"them once. The request reaches the agent in its next signed bundle, and the result returns in its signed report. Nothing changes in the\n" +
+			"runtime, no Job starts, and the result counts for no rollout.\n\n" +
+			"The command exits with 1 unless all checks are Passed. After --timeout, the request stays: --last shows the result once it is reported.\n" +
+			"The request is the annotation " + v1beta2.AnnotationCheckRun + " of the Kyma; writing it needs the verb run-checks.",
+		Example: "  kcp-publisher rollout check berlin keda --location registry.example/fleet\n" +
+			"  kcp-publisher rollout check berlin keda --wave canary --check latency --location registry.example/fleet\n" +
+			"  kcp-publisher rollout check berlin keda --last --file berlin-report.tar",
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case len(args) != 2:
+				return cli.Usage(errors.New("want a runtime id and a module"))
+			case f.timeout < 0:
+				return cli.Usage(fmt.Errorf("--timeout %s: want 0 or more", f.timeout))
+			case f.file != "" && !f.last:
+				return cli.Usage(errors.New("--file has a report of the past: use it with --last"))
+			}
+			return f.checkSource()
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.controlPlane = common.controlPlane
+			return f.run(cmd, args[0], args[1])
+		},
+	}
+	f.addSource(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.wave, "wave", "", "use the checks of this wave; default: those of all waves of the policy")
+	flags.StringSliceVar(&f.names, "check", nil, "name of a check to measure; default: all; may be repeated")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "time to wait for the result; 0: do not wait")
+	flags.BoolVar(&f.last, "last", false, "show the result in the runtime's latest report, without a new request")
+	cli.Complete(cmd, common.runtimes, common.modules)
+	return cmd
+}
+
+func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) error {
+	if f.last {
+		report, err := f.read(cmd, []string{runtime})
+		if err != nil {
+			return err
+		}
+		if run := report.checkRun; run == nil || run.Module != module {
+			return fmt.Errorf("runtime %s: its report of %s has no check run of module %s: run the command without --last",
+				report.Runtime, report.Time.UTC().Format(time.RFC3339), module)
+		}
+		return f.show(cmd.OutOrStdout(), report)
+	}
+	api, err := f.connect()
+	if err != nil {
+		return err
+	}
+	kyma, err := findKyma(cmd.Context(), api, f.namespace, runtime)
+	if err != nil {
+		return err
+	}
+	run, err := f.request(cmd.Context(), api, kyma, module)
+	if err != nil {
+		return fmt.Errorf("runtime %s: %w", runtime, err)
+	}
+	one := target{id: runtime, kyma: kyma}
+	if _, err := one.apply(cmd.Context(), api, actions.RunChecks(run)); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "requested %s of module %s in runtime %s\n", several(len(run.Checks), "check"), module, runtime)
+	if f.timeout == 0 {
+		return nil
+	}
+	report, err := f.await(cmd, runtime, run.ID)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), endTimeout)
+	defer cancel()
+	if _, err := one.apply(ctx, api, actions.EndCheckRun(run.ID)); err != nil {
+		fmt.Fprintf(cmd.ErrOrStderr(), "the request stays in the Kyma: %v\n", err)
+	}
+	return f.show(cmd.OutOrStdout(), report)
+}
+
+// request returns the request for the checks that the policy of a module's channel defines.
+func (f *rolloutCheckFlags) request(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string) (bundle.CheckRun, error) {
+	none := bundle.CheckRun{}
+	if err := measures(kyma); err != nil {
+		return none, err
+	}
+	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
+	if at < 0 {
+		return none, fmt.Errorf("Kyma %s/%s has no module %s%s", kyma.Namespace, kyma.Name, module, cli.Meant(module, modulesOf(kyma)))
+	}
+	track := rollout.Track{Module: module, Channel: kyma.Status.Modules[at].Channel}
+	var policies fleet.RolloutPolicyList
+	if err := api.List(ctx, &policies, client.InNamespace(kyma.Namespace)); err != nil {
+		return none, fmt.Errorf("list RolloutPolicies in %s: %w", kyma.Namespace, err)
+	}
+	policy := rollout.Covering(policies.Items, track)
+	if policy == nil {
+		return none, fmt.Errorf("no RolloutPolicy covers module %s in channel %s", track.Module, track.Channel)
+	}
+	checks, err := checksOf(policy, f.wave, f.names)
+	return bundle.CheckRun{ID: string(uuid.NewUUID()), Module: module, Checks: checks}, err
+}
+
+// measures returns an error if the agent of a Kyma's runtime does not support check runs.
+func measures(kyma *v1beta2.Kyma) error {
+	r := kyma.Status.Runtime
+	if r == nil || r.Observed == nil {
+		return errors.New("it has not reported yet")
+	}
+	if !slices.Contains(r.Observed.Features, string(bundle.FeatureCheckRun)) {
+		return fmt.Errorf("its agent does not support the feature %s: upgrade it", bundle.FeatureCheckRun)
+	}
+	return nil
+}
+
+func modulesOf(kyma *v1beta2.Kyma) []string {
+	names := make([]string, 0, len(kyma.Status.Modules))
+	for _, m := range kyma.Status.Modules {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// checksOf returns the checks of a policy, sorted by name: those of one wave, or of all waves. The error names a wave or
+// check that does not exist, and a check that waves define differently.
+func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet.Check, error) {
+	var all []fleet.Check
+	known := wave == ""
+	for _, w := range policy.Spec.Waves {
+		if wave != "" && w.Name != wave {
+			continue
+		}
+		known = true
+		for _, c := range w.Checks {
+			at := slices.IndexFunc(all, func(other fleet.Check) bool { return other.Name == c.Name })
+			switch {
+			case at < 0:
+				all = append(all, c)
+			case !equality.Semantic.DeepEqual(all[at], c):
+				return nil, fmt.Errorf("waves of RolloutPolicy %s define check %s differently: select one with --wave", policy.Name, c.Name)
+			}
+		}
+	}
+	if !known {
+		return nil, fmt.Errorf("RolloutPolicy %s has no wave %s", policy.Name, wave)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(all, func(c fleet.Check) bool { return c.Name == name }) {
+			return nil, fmt.Errorf("RolloutPolicy %s has no check %s", policy.Name, name)
+		}
+	}
+	if len(names) > 0 {
+		all = slices.DeleteFunc(all, func(c fleet.Check) bool { return !slices.Contains(names, c.Name) })
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("RolloutPolicy %s has no checks", policy.Name)
+	}
+	slices.SortFunc(all, func(a, b fleet.Check) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// await reads the report of a runtime until it has the result of a check run.
+func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (report signedReport, err error) {
+	var problem error
+	err = poll.PollUntilContextTimeout(cmd.Context(), checkRunPoll, f.timeout, false, func(context.Context) (bool, error) {
+		report, problem = f.read(cmd, []string{runtime})
+		return problem == nil && report.checkRun != nil && report.checkRun.ID == id, nil
+	})
+	switch {
+	case err == nil:
+		return report, nil
+	case cmd.Context().Err() != nil:
+		return report, cmd.Context().Err()
+	case problem != nil:
+		return report, problem
+	}
+	return report, fmt.Errorf("runtime %s has not reported a result within %s: the request stays. "+
+		"Its agent polls at intervals, and a carried runtime waits for its carrier. Use --last to show the result later", runtime, f.timeout)
+}
+
+// show prints the result of a check run. The error names the checks that are not Passed.
+func (f *rolloutCheckFlags) show(out io.Writer, report signedReport) error {
+	run := report.checkRun
+	if err := cli.Print(out, f.format, run, func(out io.Writer) { drawCheckRun(out, report, time.Now()) }); err != nil {
+		return err
+	}
+	if run.Problem != "" {
+		return fmt.Errorf("runtime %s: %s", report.Runtime, run.Problem)
+	}
+	var open []string
+	for _, c := range run.Checks {
+		if c.Result != v1beta2.CheckPassed {
+			open = append(open, fmt.Sprintf("%s is %s", c.Name, c.Result))
+		}
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("runtime %s: %s", report.Runtime, strings.Join(open, ", "))
+	}
+	return nil
+}
+
+func drawCheckRun(out io.Writer, report signedReport, now time.Time) {
+	run := report.checkRun
+	fmt.Fprintf(out, "module %s %s in runtime %s, measured %s ago\n\n", run.Module, run.Version, report.Runtime,
+		age.HumanDuration(now.Sub(run.Measured)))
+	if len(run.Checks) == 0 {
+		return
+	}
+	t := newTable(out)
+	t.AppendHeader(table.Row{"CHECK", "RESULT", "VALUE", "MESSAGE"})
+	for _, c := range run.Checks {
+		t.AppendRow(table.Row{c.Name, c.Result, rollout.Values(c.Value, c.Before), c.Message})
+	}
+	t.Render()
+}

@@ -1,0 +1,110 @@
+package command
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func celCheck(name, expression string) fleet.Check {
+	return fleet.Check{Name: name, CEL: &fleet.CELCheck{Expression: expression}}
+}
+
+func TestChecksOfAPolicyAreSelected(t *testing.T) {
+	policy := &fleet.RolloutPolicy{}
+	policy.Name = "careful"
+	policy.Spec.Waves = []fleet.Wave{
+		{Name: "canary", Checks: []fleet.Check{celCheck("works", "true"), celCheck("fast", "1 < 2")}},
+		{Name: "half", Checks: []fleet.Check{celCheck("works", "true")}},
+		{Name: "strict", Checks: []fleet.Check{celCheck("works", "false")}},
+		{Name: "rest"},
+	}
+	for name, c := range map[string]struct {
+		wave   string
+		names  []string
+		want   string
+		refuse string
+	}{
+		"a wave":              {"canary", nil, "fast works", ""},
+		"a check of a wave":   {"canary", []string{"works"}, "works", ""},
+		"different checks":    {"", nil, "", "waves of RolloutPolicy careful define check works differently: select one with --wave"},
+		"a wave without any":  {"rest", nil, "", "RolloutPolicy careful has no checks"},
+		"a missing wave":      {"last", nil, "", "RolloutPolicy careful has no wave last"},
+		"a check that is not": {"half", []string{"fast"}, "", "RolloutPolicy careful has no check fast"},
+	} {
+		checks, err := checksOf(policy, c.wave, c.names)
+		names := make([]string, 0, len(checks))
+		for _, check := range checks {
+			names = append(names, check.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want || c.refuse == "" && err != nil || c.refuse != "" && (err == nil || err.Error() != c.refuse) {
+			t.Errorf("%s: got %q, %v", name, got, err)
+		}
+	}
+	policy.Spec.Waves = policy.Spec.Waves[:2]
+	if checks, err := checksOf(policy, "", nil); err != nil || len(checks) != 2 {
+		t.Errorf("equal checks of two waves: %v, %v", checks, err)
+	}
+}
+
+func TestAgentsMustSupportCheckRuns(t *testing.T) {
+	kyma := &v1beta2.Kyma{}
+	if err := measures(kyma); err == nil || !strings.Contains(err.Error(), "not reported") {
+		t.Errorf("without a report: %v", err)
+	}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Features: []string{"checks"}}}
+	if err := measures(kyma); err == nil || !strings.Contains(err.Error(), "check-run: upgrade it") {
+		t.Errorf("an old agent: %v", err)
+	}
+	kyma.Status.Runtime.Observed.Features = []string{"check-run", "checks"}
+	if err := measures(kyma); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestResultOfACheckRunIsShown(t *testing.T) {
+	outcome := func(name string, result v1beta2.CheckResult) bundle.ReportedCheck {
+		return bundle.ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: name, Result: result, Value: "0.92", Before: "0.21", Message: "above 0.5"}}
+	}
+	f := &rolloutCheckFlags{}
+	f.format = "table"
+	report := signedReport{Runtime: "berlin", checkRun: &bundle.ReportedCheckRun{
+		ID: "1", Module: "keda", Version: "1.9.0", Measured: time.Now().Add(-time.Minute),
+		Checks: []bundle.ReportedCheck{outcome("latency", v1beta2.CheckFailed), outcome("works", v1beta2.CheckPassed)},
+	}}
+	var out bytes.Buffer
+	if err := f.show(&out, report); err == nil || err.Error() != "runtime berlin: latency is Failed" {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{"module keda 1.9.0 in runtime berlin, measured 60s ago", "0.92, 0.21 before the upgrade", "above 0.5"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, &out)
+		}
+	}
+	report.checkRun.Checks = report.checkRun.Checks[1:]
+	if err := f.show(&out, report); err != nil {
+		t.Errorf("all are Passed: %v", err)
+	}
+	report.checkRun = &bundle.ReportedCheckRun{Problem: "the runtime does not have module keda"}
+	if err := f.show(&out, report); err == nil || !strings.Contains(err.Error(), "runtime berlin: the runtime does not have module keda") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRolloutCheckNeedsAPlaceOfReports(t *testing.T) {
+	for args, want := range map[string]string{
+		"berlin":                         "want a runtime id and a module",
+		"berlin keda":                    "set either --location or --file",
+		"berlin keda --file report.json": "use it with --last",
+		"berlin keda --location x/y --timeout -1s": "--timeout -1s: want 0 or more",
+	} {
+		if o := run(append([]string{"rollout", "check"}, strings.Fields(args)...)...); o.code != 2 || !strings.Contains(o.err, want) {
+			t.Errorf("%s: %+v", args, o)
+		}
+	}
+}

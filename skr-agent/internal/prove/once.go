@@ -1,0 +1,109 @@
+package prove
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
+)
+
+// jobsStay is the reason why a run does not measure a check with a Job.
+const jobsStay = "a Job changes the runtime, so a single run does not start it"
+
+// once is a run that measures checks once.
+type once struct {
+	target  Target
+	started bool
+	// result is complete once its Measured is set.
+	result bundle.ReportedCheckRun
+}
+
+// HasRun reports whether the run with an ID was started, or waits for its start.
+func (r *Runner) HasRun(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.run != nil && r.run.result.ID == id
+}
+
+// SetRun replaces the run: the definitions of the target are measured once, beside all other measurements. problem is
+// the reason why they cannot be measured, "" if they can.
+func (r *Runner) SetRun(id string, t Target, problem string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run = &once{target: t, result: bundle.ReportedCheckRun{ID: id, Module: t.Module, Version: t.Version}}
+	if problem != "" {
+		r.run.started = true
+		r.run.result.Problem, r.run.result.Measured = problem, r.Now().UTC()
+	}
+	r.awake()
+}
+
+// DropRun removes the run and its result.
+func (r *Runner) DropRun() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.run = nil
+}
+
+// RunResult returns the result of the run, nil before its end and without a run.
+func (r *Runner) RunResult() *bundle.ReportedCheckRun {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.run == nil || r.run.result.Measured.IsZero() {
+		return nil
+	}
+	result := r.run.result
+	return &result
+}
+
+// takeRun returns the run that has not started, nil for none, and marks it as started. States are those of the module's
+// own checks, for values before the upgrade.
+func (r *Runner) takeRun() (run *once, states []checks.State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.run == nil || r.run.started {
+		return nil, nil
+	}
+	r.run.started = true
+	if m := r.modules[r.run.target.Module]; m != nil && m.Version == r.run.target.Version {
+		states = slices.Clone(m.States)
+	}
+	return r.run, states
+}
+
+// runOnce measures the checks of a run and completes its result, unless another run replaced it.
+func (r *Runner) runOnce(ctx context.Context, run *once, known []checks.State) {
+	definitions := slices.Clone(run.target.Definitions)
+	for i := range definitions {
+		definitions[i].SuccessThreshold, definitions[i].FailureThreshold = 1, 1
+		if definitions[i].Job != nil {
+			definitions[i].Problem = jobsStay
+		}
+	}
+	states := checks.Continue(definitions, nil)
+	var all sync.WaitGroup
+	for i, d := range definitions {
+		if d.Problem != "" {
+			continue
+		}
+		at := slices.IndexFunc(known, func(s checks.State) bool { return s.Query != "" && s.Query == states[i].Query })
+		if at >= 0 {
+			states[i].Before = known[at].Before
+		}
+		all.Go(func() {
+			r.slots <- struct{}{}
+			defer func() { <-r.slots }()
+			states[i] = checks.Next(d, states[i], r.Measure(ctx, run.target, d, states[i].Before), r.Now().UTC())
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return // the process ends, so the outcomes are not those of the checks
+	}
+	r.mu.Lock()
+	run.result.Checks, run.result.Measured = checks.Reported(states), r.Now().UTC()
+	r.mu.Unlock()
+	r.Changed()
+}
