@@ -184,6 +184,7 @@ prepare: build assets bin/lend ## compile all packages and tools, and install th
 	@go tool -modfile=hack/golangci/go.mod -n golangci-lint >/dev/null
 	@go tool -modfile=hack/helmdocs/go.mod -n helm-docs >/dev/null
 	@go run ./hack/browser
+	@[ "$$(go env GOOS)" != linux ] || go run ./integration/chaos/cmd --compile
 
 kind-nodes: ## pull or build the image of kind's nodes, and print its name; needs Docker
 	@timeout 30m go run ./integration/kind/nodes

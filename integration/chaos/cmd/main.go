@@ -29,7 +29,7 @@ const dir = ".chaos"
 
 func main() {
 	options := chaos.Options{Progress: os.Stderr}
-	var plan, quiet bool
+	var plan, quiet, compile bool
 	flags := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
 	flags.Uint64Var(&options.Seed, "seed", 0, "seed of the plan; 0: another one each time")
 	flags.DurationVar(&options.Length, "duration", 5*time.Minute, "how long faults are injected")
@@ -39,6 +39,7 @@ func main() {
 	flags.BoolVar(&options.Shape.Clocks, "clocks", false, "also set the clocks of programs, which are built again for it, hours or days wrong")
 	flags.BoolVar(&options.Soak, "soak", false, "break nothing, and judge whether what the programs hold grows")
 	flags.BoolVar(&plan, "plan", false, "print the plan, and run nothing")
+	flags.BoolVar(&compile, "compile", false, "build the programs that --clocks needs, and run nothing")
 	flags.BoolVar(&quiet, "quiet", false, "print the story only when a promise was broken")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
@@ -48,6 +49,11 @@ func main() {
 		os.Exit(2)
 	}
 	options.Shape.Replicas = 2
+	var err error
+	if options.Dir, err = filepath.Abs(dir); err != nil {
+		fmt.Fprintln(os.Stderr, "chaos:", err)
+		os.Exit(1)
+	}
 	if options.Seed == 0 {
 		options.Seed = uint64(rand.Uint32())
 	}
@@ -67,10 +73,20 @@ func main() {
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, options); err != nil {
+	do := run
+	if compile {
+		do = buildShiftable
+	}
+	if err := do(ctx, options); err != nil {
 		fmt.Fprintln(os.Stderr, "chaos:", err)
 		os.Exit(1)
 	}
+}
+
+// buildShiftable builds the programs whose clocks can be set.
+func buildShiftable(ctx context.Context, options chaos.Options) error {
+	fmt.Fprintln(os.Stderr, "chaos: building programs whose clocks can be set, with Go's standard library; minutes, once")
+	return chaos.ShiftablePrograms(ctx, filepath.Join(options.Dir, "shiftable"))
 }
 
 func run(ctx context.Context, options chaos.Options) error {
@@ -78,10 +94,6 @@ func run(ctx context.Context, options chaos.Options) error {
 		return err
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	var err error
-	if options.Dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
 	target := "chaos"
@@ -92,8 +104,7 @@ func run(ctx context.Context, options chaos.Options) error {
 	again += flagsOf(options.Shape)
 	fmt.Println("This is", again)
 	if options.Shape.Clocks {
-		fmt.Fprintln(os.Stderr, "chaos: building programs whose clocks can be set, with Go's standard library; minutes, once")
-		if err := chaos.ShiftablePrograms(ctx, filepath.Join(options.Dir, "shiftable")); err != nil {
+		if err := buildShiftable(ctx, options); err != nil {
 			return err
 		}
 	}
