@@ -25,9 +25,10 @@ func TestCheckRunIsParsed(t *testing.T) {
 		"no module":        {strings.Replace(valid, `"keda"`, `""`, 1), "check run: module: 0 bytes"},
 		"no checks":        {`{"id":"1","module":"keda","checks":[]}`, "check run: checks: at least one"},
 		"an unknown field": {strings.Replace(valid, `"id"`, `"repeat":true,"id"`, 1), "repeat"},
-		"a job":            {strings.Replace(valid, `"cel":{"expression":"true"}`, `"job":{"namespace":"a","template":{}}`, 1), "job: only a check that a module ships"},
-		"a bad name":       {strings.Replace(valid, "works", "Works!", 1), "checks[0].name"},
-		"a large one":      {strings.Repeat(" ", maxCheckRunBytes+1), "at most 65536"},
+		"a job": {strings.Replace(valid, `"cel":{"expression":"true"}`, `"job":{"namespace":"a","template":{}}`, 1),
+			"job: only a check that a module ships"},
+		"a bad name":  {strings.Replace(valid, "works", "Works!", 1), "checks[0].name"},
+		"a large one": {strings.Repeat(" ", maxCheckRunBytes+1), "at most 65536"},
 	} {
 		if run, err := ParseCheckRun(c.text); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %+v, %v", name, run, err)
@@ -54,18 +55,19 @@ func TestReportedCheckRunHasLimits(t *testing.T) {
 	result := func(name string) ReportedCheck {
 		return ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: name, Result: v1beta2.CheckPassed}}
 	}
+	maybe := ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: "a", Result: "Maybe"}}
 	for name, c := range map[string]struct {
 		run  *ReportedCheckRun
 		want string
 	}{
 		"none":            {nil, ""},
-		"a usual one":     {&ReportedCheckRun{ID: "1", Module: "keda", Checks: []ReportedCheck{result("a"), result("b")}}, ""},
+		"a usual one":     {&ReportedCheckRun{ID: "1", Checks: []ReportedCheck{result("a"), result("b")}}, ""},
 		"a long id":       {&ReportedCheckRun{ID: strings.Repeat("x", MaxVersionBytes+1)}, "id or version"},
 		"a long version":  {&ReportedCheckRun{Version: strings.Repeat("x", MaxVersionBytes+1)}, "id or version"},
 		"a long module":   {&ReportedCheckRun{Module: strings.Repeat("x", MaxModuleNameBytes+1)}, "module of"},
 		"a long problem":  {&ReportedCheckRun{Problem: strings.Repeat("x", MaxMessageBytes+1)}, "problem of 513"},
 		"unsorted checks": {&ReportedCheckRun{Checks: []ReportedCheck{result("b"), result("a")}}, "sorted"},
-		"another result":  {&ReportedCheckRun{Checks: []ReportedCheck{{CheckOutcome: v1beta2.CheckOutcome{Name: "a", Result: "Maybe"}}}}, "want Passed"},
+		"another result":  {&ReportedCheckRun{Checks: []ReportedCheck{maybe}}, "want Passed"},
 	} {
 		err := Report{Runtime: "one", Sequence: 1, Time: time.Unix(1, 0), CheckRun: c.run}.Check()
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), "checkRun: ") ||

@@ -37,8 +37,8 @@ const (
 
 // features lists all features of this version, sorted. Every supported version supports the rest of the wire format.
 var features = []Feature{
-	FeatureCheckRun, FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureDetails, FeatureTakeover,
-	FeatureValues,
+	FeatureCheckRun, FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureDetails,
+	FeatureTakeover, FeatureValues,
 }
 
 // Limits of feature lists.

@@ -50,7 +50,7 @@ type Report struct {
 	// CertificateRequest requests a certificate, in PEM (PKCS #10). It is set without a certificate or after a third of
 	// its lifetime.
 	CertificateRequest string `json:"certificateRequest,omitempty"`
-	// CheckRun is the result of the check run that the applied bundle requests, or nil before its end and without one.
+	// CheckRun is the result of the latest check run, or nil without one since the agent started.
 	CheckRun *ReportedCheckRun `json:"checkRun,omitempty"`
 	// Decided lists the modules that the runtime chose, changed or removed by itself since the applied bundle, sorted.
 	Decided []string `json:"decided,omitempty"`

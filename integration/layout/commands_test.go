@@ -39,6 +39,7 @@ var runBy = map[string][]string{
 	"charts/kcp-publisher/templates/NOTES.txt":      {charts},
 	"charts/skr-agent/README.md":                    {charts},
 	"charts/skr-agent/templates/NOTES.txt":          {charts},
+	"docs/guides/checks.md":                         {"TestOperatorMeasuresChecksOnceInOneRuntime"},
 	"docs/guides/airgap.md":                         {export, operators, operators, "TestStockToolsMirrorAFleet"},
 	"docs/guides/git.md":                            {commit, operators, commit, commit},
 	"docs/guides/chaos.md":                          {taken}, // make targets that run for minutes or hours

@@ -17,9 +17,13 @@ func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
 	must(t, f.Police(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {
 		canaries.Checks = []v1alpha1.Check{
 			{Name: "deployed", CEL: &v1alpha1.CELCheck{
-				APIVersion: "apps/v1", Kind: "Deployment", Namespace: v1beta2.RuntimeNamespace, Expression: "size(objects) == 1",
+				APIVersion: "apps/v1", Kind: "Deployment", Namespace: v1beta2.RuntimeNamespace,
+				Expression: "size(objects) == 1",
 			}},
-			{Name: "many", CEL: &v1alpha1.CELCheck{APIVersion: "apps/v1", Kind: "Deployment", Expression: "size(objects) > 100"}},
+			{
+				Name: "many",
+				CEL:  &v1alpha1.CELCheck{APIVersion: "apps/v1", Kind: "Deployment", Expression: "size(objects) > 100"},
+			},
 			{Name: "shipped"},
 		}
 	})))
@@ -28,10 +32,14 @@ func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
 	must(t, err)
 
 	text, err := f.Ask(ctx, append(command, "--check", "deployed")...)
-	if err != nil || !strings.Contains(text, "module scaler 1.7.0 in runtime one") || !strings.Contains(text, "Passed") {
+	if err != nil || !strings.Contains(text, "module scaler 1.7.0 in runtime one") ||
+		!strings.Contains(text, "Passed") {
 		t.Fatalf("a check that passes: %v\n%s", err, text)
 	}
-	text, err = f.Ask(ctx, command...)
+	s := newPlainShell(t, f.Dir, f.Binaries(), "RUNTIME", "one", "MODULE", "scaler",
+		"registry.example/fleet", f.Location())
+	s.env = append(s.env, "KUBECONFIG="+f.ControlKubeconfig())
+	text, err = s.try(blocksOf(t, "docs/guides/checks.md", 1)[0])
 	if err == nil || !strings.Contains(text, "runtime one: many is Failed, shipped is Inconclusive") ||
 		!strings.Contains(text, `the module ships no check with this name`) {
 		t.Errorf("checks that fail: %v\n%s", err, text)
@@ -41,13 +49,18 @@ func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
 		t.Errorf("the last result: %v\n%s", err, text)
 	}
 	file := filepath.Join(t.TempDir(), "report.json")
-	if out, code := fleet.Run(ctx, f.Binaries().Agent, "export-report", "--location", f.Location(), "--runtime", "one", "-o", file); code != 0 {
+	export := []string{"export-report", "--location", f.Location(), "--runtime", "one", "-o", file}
+	if out, code := fleet.Run(ctx, f.Binaries().Agent, export...); code != 0 {
 		t.Fatalf("export-report: %s", out)
 	}
-	if text, err = f.Ask(ctx, "rollout", "check", "one", "scaler", "--last", "--file", file); !strings.Contains(text, "many is Failed") {
+	if text, err = f.Ask(ctx, "rollout", "check", "one", "scaler", "--last", "--file", file); !strings.Contains(
+		text,
+		"many is Failed",
+	) {
 		t.Errorf("a carried report: %v\n%s", err, text)
 	}
-	if text, err = f.Ask(ctx, "rollout", "check", "one", "nats", "--location", f.Location()); err == nil || !strings.Contains(text, "has no module nats") {
+	if text, err = f.Ask(ctx, "rollout", "check", "one", "nats", "--location", f.Location()); err == nil ||
+		!strings.Contains(text, "has no module nats") {
 		t.Errorf("another module: %v\n%s", err, text)
 	}
 
@@ -56,7 +69,8 @@ func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
 	if _, stays := after.Annotations[v1beta2.AnnotationCheckRun]; stays {
 		t.Error("the request stays in the Kyma")
 	}
-	if len(before.Status.Modules) != 1 || len(after.Status.Modules) != 1 || after.Status.Modules[0].Version != "1.7.0" ||
+	if len(before.Status.Modules) != 1 || len(after.Status.Modules) != 1 ||
+		after.Status.Modules[0].Version != "1.7.0" ||
 		after.Status.Modules[0].State != v1beta2.StateReady {
 		t.Errorf("the run changed the modules: %+v, %+v", before.Status.Modules, after.Status.Modules)
 	}

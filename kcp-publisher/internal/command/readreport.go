@@ -89,7 +89,9 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 	if err != nil {
 		return signedReport{}, fmt.Errorf("runtime %s: %w", id, err)
 	}
-	found := signedReport{Runtime: id, Time: report.Time, Modules: report.Modules, kyma: kyma, checkRun: report.CheckRun}
+	found := signedReport{
+		Runtime: id, Time: report.Time, Modules: report.Modules, kyma: kyma, checkRun: report.CheckRun,
+	}
 	if len(args) == 2 {
 		found.Modules = slices.DeleteFunc(found.Modules,
 			func(m bundle.ReportedModule) bool { return m.Name != args[1] })

@@ -33,6 +33,19 @@ const (
 	endTimeout = 10 * time.Second
 )
 
+const rolloutCheckHelp = `check reads the checks for a module and its channel from the RolloutPolicy, and requests
+that the agent of one runtime measures each of them once. The request reaches the agent in its next signed bundle, and
+the result returns in its signed report. Nothing changes in the runtime, no Job starts, and the result counts for no
+rollout.
+
+The command exits with 1 unless all checks are Passed. After --timeout, the request stays: --last shows the result once
+it is reported. The request is the annotation ` + v1beta2.AnnotationCheckRun + ` of the Kyma, which needs the verb
+run-checks.`
+
+const rolloutCheckExamples = `  kcp-publisher rollout check berlin keda --location registry.example/fleet
+  kcp-publisher rollout check berlin keda --wave canary --check latency --location registry.example/fleet
+  kcp-publisher rollout check berlin keda --last --file berlin-report.json`
+
 // rolloutCheckFlags are the flags of rollout check.
 type rolloutCheckFlags struct {
 	reportFlags
@@ -46,14 +59,8 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	f := &rolloutCheckFlags{}
 	cmd := &cobra.Command{
 		Use: "check RUNTIME MODULE", Short: "measure the checks of a policy once in one runtime",
-		Long: "check reads the checks for a module and its channel from the RolloutPolicy, and requests that the agent of one runtime measures each of\n" +
-			"them once. The request reaches the agent in its next signed bundle, and the result returns in its signed report. Nothing changes in the\n" +
-			"runtime, no Job starts, and the result counts for no rollout.\n\n" +
-			"The command exits with 1 unless all checks are Passed. After --timeout, the request stays: --last shows the result once it is reported.\n" +
-			"The request is the annotation " + v1beta2.AnnotationCheckRun + " of the Kyma; writing it needs the verb run-checks.",
-		Example: "  kcp-publisher rollout check berlin keda --location registry.example/fleet\n" +
-			"  kcp-publisher rollout check berlin keda --wave canary --check latency --location registry.example/fleet\n" +
-			"  kcp-publisher rollout check berlin keda --last --file berlin-report.tar",
+		Long:    rolloutCheckHelp,
+		Example: rolloutCheckExamples,
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
@@ -87,8 +94,12 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 			return err
 		}
 		if run := report.checkRun; run == nil || run.Module != module {
-			return fmt.Errorf("runtime %s: its report of %s has no check run of module %s: run the command without --last",
-				report.Runtime, report.Time.UTC().Format(time.RFC3339), module)
+			return fmt.Errorf(
+				"runtime %s: its report of %s has no check run of module %s: run the command without --last",
+				report.Runtime,
+				report.Time.UTC().Format(time.RFC3339),
+				module,
+			)
 		}
 		return f.show(cmd.OutOrStdout(), report)
 	}
@@ -108,7 +119,8 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 	if _, err := one.apply(cmd.Context(), api, actions.RunChecks(run)); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "requested %s of module %s in runtime %s\n", several(len(run.Checks), "check"), module, runtime)
+	fmt.Fprintf(cmd.ErrOrStderr(), "requested %s of module %s in runtime %s\n",
+		several(len(run.Checks), "check"), module, runtime)
 	if f.timeout == 0 {
 		return nil
 	}
@@ -125,14 +137,25 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 }
 
 // request returns the request for the checks that the policy of a module's channel defines.
-func (f *rolloutCheckFlags) request(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string) (bundle.CheckRun, error) {
+func (f *rolloutCheckFlags) request(
+	ctx context.Context,
+	api client.Reader,
+	kyma *v1beta2.Kyma,
+	module string,
+) (bundle.CheckRun, error) {
 	none := bundle.CheckRun{}
 	if err := measures(kyma); err != nil {
 		return none, err
 	}
 	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
 	if at < 0 {
-		return none, fmt.Errorf("Kyma %s/%s has no module %s%s", kyma.Namespace, kyma.Name, module, cli.Meant(module, modulesOf(kyma)))
+		return none, fmt.Errorf(
+			"Kyma %s/%s has no module %s%s",
+			kyma.Namespace,
+			kyma.Name,
+			module,
+			cli.Meant(module, modulesOf(kyma)),
+		)
 	}
 	track := rollout.Track{Module: module, Channel: kyma.Status.Modules[at].Channel}
 	var policies fleet.RolloutPolicyList
@@ -167,8 +190,8 @@ func modulesOf(kyma *v1beta2.Kyma) []string {
 	return names
 }
 
-// checksOf returns the checks of a policy, sorted by name: those of one wave, or of all waves. The error names a wave or
-// check that does not exist, and a check that waves define differently.
+// checksOf returns the checks of a policy, sorted by name: those of one wave, or of all waves. The error names a wave
+// or check that does not exist, and a check that waves define differently.
 func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet.Check, error) {
 	var all []fleet.Check
 	known := wave == ""
@@ -183,7 +206,11 @@ func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet
 			case at < 0:
 				all = append(all, c)
 			case !equality.Semantic.DeepEqual(all[at], c):
-				return nil, fmt.Errorf("waves of RolloutPolicy %s define check %s differently: select one with --wave", policy.Name, c.Name)
+				return nil, fmt.Errorf(
+					"waves of RolloutPolicy %s define check %s differently: select one with --wave",
+					policy.Name,
+					c.Name,
+				)
 			}
 		}
 	}
@@ -208,10 +235,16 @@ func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet
 // await reads the report of a runtime until it has the result of a check run.
 func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (report signedReport, err error) {
 	var problem error
-	err = poll.PollUntilContextTimeout(cmd.Context(), checkRunPoll, f.timeout, false, func(context.Context) (bool, error) {
-		report, problem = f.read(cmd, []string{runtime})
-		return problem == nil && report.checkRun != nil && report.checkRun.ID == id, nil
-	})
+	err = poll.PollUntilContextTimeout(
+		cmd.Context(),
+		checkRunPoll,
+		f.timeout,
+		false,
+		func(context.Context) (bool, error) {
+			report, problem = f.read(cmd, []string{runtime})
+			return problem == nil && report.checkRun != nil && report.checkRun.ID == id, nil
+		},
+	)
 	switch {
 	case err == nil:
 		return report, nil
@@ -221,7 +254,8 @@ func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (repor
 		return report, problem
 	}
 	return report, fmt.Errorf("runtime %s has not reported a result within %s: the request stays. "+
-		"Its agent polls at intervals, and a carried runtime waits for its carrier. Use --last to show the result later", runtime, f.timeout)
+		"Its agent polls at intervals, and a carried runtime waits for its carrier. Use --last to show the result later",
+		runtime, f.timeout)
 }
 
 // show prints the result of a check run. The error names the checks that are not Passed.

@@ -30,9 +30,10 @@ func TestChecksOfAPolicyAreSelected(t *testing.T) {
 		want   string
 		refuse string
 	}{
-		"a wave":              {"canary", nil, "fast works", ""},
-		"a check of a wave":   {"canary", []string{"works"}, "works", ""},
-		"different checks":    {"", nil, "", "waves of RolloutPolicy careful define check works differently: select one with --wave"},
+		"a wave":            {"canary", nil, "fast works", ""},
+		"a check of a wave": {"canary", []string{"works"}, "works", ""},
+		"different checks": {"", nil, "",
+			"waves of RolloutPolicy careful define check works differently: select one with --wave"},
 		"a wave without any":  {"rest", nil, "", "RolloutPolicy careful has no checks"},
 		"a missing wave":      {"last", nil, "", "RolloutPolicy careful has no wave last"},
 		"a check that is not": {"half", []string{"fast"}, "", "RolloutPolicy careful has no check fast"},
@@ -42,7 +43,8 @@ func TestChecksOfAPolicyAreSelected(t *testing.T) {
 		for _, check := range checks {
 			names = append(names, check.Name)
 		}
-		if got := strings.Join(names, " "); got != c.want || c.refuse == "" && err != nil || c.refuse != "" && (err == nil || err.Error() != c.refuse) {
+		if got := strings.Join(names, " "); got != c.want || c.refuse == "" && err != nil ||
+			c.refuse != "" && (err == nil || err.Error() != c.refuse) {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
@@ -69,7 +71,15 @@ func TestAgentsMustSupportCheckRuns(t *testing.T) {
 
 func TestResultOfACheckRunIsShown(t *testing.T) {
 	outcome := func(name string, result v1beta2.CheckResult) bundle.ReportedCheck {
-		return bundle.ReportedCheck{CheckOutcome: v1beta2.CheckOutcome{Name: name, Result: result, Value: "0.92", Before: "0.21", Message: "above 0.5"}}
+		return bundle.ReportedCheck{
+			CheckOutcome: v1beta2.CheckOutcome{
+				Name:    name,
+				Result:  result,
+				Value:   "0.92",
+				Before:  "0.21",
+				Message: "above 0.5",
+			},
+		}
 	}
 	f := &rolloutCheckFlags{}
 	f.format = "table"
@@ -81,7 +91,9 @@ func TestResultOfACheckRunIsShown(t *testing.T) {
 	if err := f.show(&out, report); err == nil || err.Error() != "runtime berlin: latency is Failed" {
 		t.Errorf("got %v", err)
 	}
-	for _, want := range []string{"module keda 1.9.0 in runtime berlin, measured 60s ago", "0.92, 0.21 before the upgrade", "above 0.5"} {
+	for _, want := range []string{
+		"module keda 1.9.0 in runtime berlin, measured 60s ago", "0.92, 0.21 before the upgrade", "above 0.5",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &out)
 		}
@@ -91,7 +103,8 @@ func TestResultOfACheckRunIsShown(t *testing.T) {
 		t.Errorf("all are Passed: %v", err)
 	}
 	report.checkRun = &bundle.ReportedCheckRun{Problem: "the runtime does not have module keda"}
-	if err := f.show(&out, report); err == nil || !strings.Contains(err.Error(), "runtime berlin: the runtime does not have module keda") {
+	if err := f.show(&out, report); err == nil ||
+		!strings.Contains(err.Error(), "runtime berlin: the runtime does not have module keda") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -103,7 +116,8 @@ func TestRolloutCheckNeedsAPlaceOfReports(t *testing.T) {
 		"berlin keda --file report.json": "use it with --last",
 		"berlin keda --location x/y --timeout -1s": "--timeout -1s: want 0 or more",
 	} {
-		if o := run(append([]string{"rollout", "check"}, strings.Fields(args)...)...); o.code != 2 || !strings.Contains(o.err, want) {
+		if o := run(append([]string{"rollout", "check"}, strings.Fields(args)...)...); o.code != 2 ||
+			!strings.Contains(o.err, want) {
 			t.Errorf("%s: %+v", args, o)
 		}
 	}

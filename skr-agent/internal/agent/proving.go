@@ -75,14 +75,11 @@ func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, in
 	a.runChecks(ctx, b, installed)
 }
 
-// runChecks starts the check run that the settings request, once for each of its IDs.
+// runChecks starts the check run that the settings request, once for each of its IDs. The result stays after the
+// request has ended.
 func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	run := settingsOf(b).CheckRun
-	if run == nil {
-		a.Checks.DropRun()
-		return
-	}
-	if a.Checks.HasRun(run.ID) {
+	if run == nil || a.Checks.HasRun(run.ID) {
 		return
 	}
 	at := slices.IndexFunc(b.State.Manifests, func(m bundle.Manifest) bool { return m.Module == run.Module })

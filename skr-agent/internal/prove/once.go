@@ -40,14 +40,7 @@ func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.awake()
 }
 
-// DropRun removes the run and its result.
-func (r *Runner) DropRun() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.run = nil
-}
-
-// RunResult returns the result of the run, nil before its end and without a run.
+// RunResult returns the result of the latest run, nil before its end and without a run.
 func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,7 +19,8 @@ func TestAnnotationRequestsACheckRun(t *testing.T) {
 	}
 	kyma.Annotations[v1beta2.AnnotationCheckRun] = `{"id":"7"}`
 	_, err = Rules{}.Request(kyma, nil)
-	if reason.Of(err) != reason.AnnotationInvalid || !strings.Contains(err.Error(), "annotation kyma-pull.dev/check-run: check run: module") {
+	if reason.Of(err) != reason.AnnotationInvalid ||
+		!strings.Contains(err.Error(), "annotation kyma-pull.dev/check-run: check run: module") {
 		t.Errorf("an incomplete request: %v", err)
 	}
 	delete(kyma.Annotations, v1beta2.AnnotationCheckRun)
