@@ -52,6 +52,7 @@ func run(ctx context.Context, only string) error {
 		{"rendering charts", rendering},
 		{"publishing to a fleet", publishing},
 		{"memory of the agent", memory},
+		{"checks of modules", checking},
 		{"carrying files", carrying},
 	} {
 		if !strings.Contains(measure.name, only) {

@@ -26,9 +26,7 @@ func memory(ctx context.Context) ([]result, error) {
 	names := make([]string, modules)
 	for i := range names {
 		names[i] = "module-" + strings.Repeat(string(rune('a'+i)), 3)
-		v := sample.Mailer("1.0.0")
-		v.Module, v.Manifest, v.Manager = names[i], strings.ReplaceAll(v.Manifest, "mailer", names[i]), names[i]
-		if err := offer(ctx, f, v); err != nil {
+		if err := offer(ctx, f, mailerAs(names[i], "1.0.0")); err != nil {
 			return nil, err
 		}
 	}
@@ -43,10 +41,8 @@ func memory(ctx context.Context) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		if err := r.UntilState(ctx, name, "1.0.0", v1beta2.StateReady); err != nil {
-			return nil, err
-		}
+	if err := allReady(ctx, r, names, "1.0.0"); err != nil {
+		return nil, err
 	}
 	agent := r.Agent().(*fleet.Process) // on this machine it is one
 	idle, err := agent.MemoryBytes()

@@ -285,6 +285,16 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			Series: with(healthy, ofPublisher+`check_results{pod="one",check="latency",result="Failed"}`, "0x10 1x100"),
 			At:     20 * time.Minute, Firing: []string{"KymaPullChecksFailed"},
 		},
+		{
+			Name:   "a train is blocked",
+			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TooManyFailures"}`, "0x10 1x200"),
+			At:     90 * time.Minute, Firing: []string{"KymaPullTrainBlocked"},
+		},
+		{
+			Name:   "a train waits for its time",
+			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TimeNotReached"}`, "1x200"),
+			At:     90 * time.Minute,
+		},
 		{Name: "a runtime waits for its bundle", Series: with(healthy, ofPublisher+`publish_pending_since_timestamp_seconds{pod="one"}`, "_x10 600x100"), At: 40 * time.Minute, Firing: []string{"KymaPullPublishStuck"}},
 		{Name: "a commit is applied in part", Series: with(healthy, ofPublisher+`git_held{pod="one"}`, "0x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullCommitHolds"}},
 		{Name: "Git is not followed", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "1x10 0x100"), At: 30 * time.Minute, Firing: []string{"KymaPullGitNotFollowed"}},

@@ -34,9 +34,9 @@ const (
 // imagesFlags are the flags of `images`.
 type imagesFlags struct {
 	controlPlane
-	from, trust, image, module, format string
-	rendering                          renderingFlags
-	registry                           cli.Registry
+	from, trust, image, module, since, until, format string
+	rendering                                        renderingFlags
+	registry                                         cli.Registry
 }
 
 func newImages() *cobra.Command {
@@ -44,7 +44,11 @@ func newImages() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "images", Short: "shows which image runs in which runtimes", Args: cli.Exactly(0, "no arguments"),
 		Long: "images joins the module versions that the runtimes report with the images of each version. It finds these in signed\n" +
-			"bundles: images that the module lists, and images that its rendered objects use. Each version is read and rendered once.",
+			"bundles: images that the module lists, and images that its rendered objects use. Each version is read and rendered once.\n\n" +
+			"With --since, it shows the images that runtimes got and lost, by the bundles that were in force at both times. It follows\n" +
+			"the signed chain of each runtime's bundles, as far back as the registry keeps them.",
+		Example: "  kcp-publisher images --from registry.example/fleet --trust root.json --image kyma/keda\n" +
+			"  kcp-publisher images --from registry.example/fleet --trust root.json --since 2026-11-01",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -64,6 +68,8 @@ func newImages() *cobra.Command {
 		"show this image only: a reference, a digest, or a name with or without its registry",
 	)
 	flags.StringVar(&f.module, "module", "", "show images of this module only")
+	flags.StringVar(&f.since, "since", "", "show the difference since this time: a day, or RFC 3339")
+	flags.StringVar(&f.until, "until", "", "with --since: end of the period; default: now")
 	f.rendering.add(flags, "")
 	cli.OutputFlag(flags, &f.format, formatCycloneDX, formatSPDX)
 	f.registry.AddFlags(flags)
@@ -73,6 +79,10 @@ func newImages() *cobra.Command {
 func (f *imagesFlags) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
 	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--trust", Given: f.trust != ""}); err != nil {
+		return err
+	}
+	asked, err := f.period(time.Now().UTC())
+	if err != nil {
 		return err
 	}
 	options, err := f.options(ctx)
@@ -90,14 +100,14 @@ func (f *imagesFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	runtimes := inventory.Reported(kymas)
-	contents, err := export.Contents(ctx, options, runtimes)
+	if asked != nil {
+		return f.compare(ctx, cmd.OutOrStdout(), options, kymas, *asked)
+	}
+	found, err := f.inventory(ctx, options, inventory.Reported(kymas))
 	if err != nil {
 		return err
 	}
-	now := time.Now()
-	found := inventory.New(runtimes, contents).Select(f.image, f.module)
-	return f.print(cmd.OutOrStdout(), found, cmp.Or(options.Keys.Root.Fleet, "fleet"), now)
+	return f.print(cmd.OutOrStdout(), found, cmp.Or(options.Keys.Root.Fleet, "fleet"), time.Now())
 }
 
 // print writes the inventory of a fleet in the format of -o.

@@ -10,13 +10,12 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	age "k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
 // trainFlags are the common flags of all train commands.
@@ -53,12 +52,13 @@ func newTrainStatus(f *trainFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			now := time.Now()
-			trains := make([]trainView, 0, len(policies))
+			trains := make([]train.View, 0, len(policies))
 			for i := range policies {
-				trains = append(trains, viewTrain(&policies[i], now))
+				trains = append(trains, train.Show(&policies[i]))
 			}
-			return cli.Print(cmd.OutOrStdout(), f.format, trains, func(out io.Writer) { drawTrains(out, trains) })
+			return cli.Print(cmd.OutOrStdout(), f.format, trains, func(out io.Writer) {
+				drawTrains(out, trains, time.Now())
+			})
 		},
 	}
 	cli.OutputFlag(cmd.Flags(), &f.format)
@@ -119,72 +119,7 @@ func (f *trainFlags) policyNames(ctx context.Context, _ []string) ([]string, err
 	return names, nil
 }
 
-// trainView is a policy in the output of `train status`.
-type trainView struct {
-	Namespace string `json:"namespace"`
-	Policy    string `json:"policy"`
-	Ready     bool   `json:"ready"`
-	Message   string `json:"message,omitempty"`
-	// Versions are the positions: each version of a module is in the last channel that has it.
-	Versions []trainPosition `json:"versions"`
-}
-
-type trainPosition struct {
-	Module  string    `json:"module"`
-	Version string    `json:"version"`
-	Channel string    `json:"channel"`
-	Since   time.Time `json:"since"`
-	// To is the next channel, empty in the last one.
-	To      string              `json:"to,omitempty"`
-	Reason  v1alpha1.WaitReason `json:"reason"`
-	Message string              `json:"message,omitempty"`
-	Arrival *time.Time          `json:"arrival,omitempty"`
-
-	spent time.Duration
-}
-
-func viewTrain(p *v1alpha1.PromotionPolicy, now time.Time) trainView {
-	view := trainView{
-		Namespace: p.Namespace,
-		Policy:    p.Name,
-		Message:   "the publisher has not evaluated the policy",
-		Versions:  []trainPosition{},
-	}
-	if ready := meta.FindStatusCondition(p.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
-		view.Ready, view.Message = ready.Status == metav1.ConditionTrue, ready.Message
-		if ready.Reason == v1alpha1.PolicyEvaluated {
-			view.Message = ""
-		}
-	}
-	for _, m := range p.Status.Modules {
-		for _, v := range m.Versions {
-			if v.Reason == v1alpha1.WaitPromoted {
-				continue
-			}
-			position := trainPosition{
-				Module:  m.Name,
-				Version: v.Version,
-				Channel: v.Channel,
-				Since:   v.Since.UTC(),
-				Reason:  v.Reason,
-				Message: v.Message,
-				spent:   now.Sub(v.Since.Time),
-			}
-			for i, c := range p.Spec.Channels {
-				if c.Name == v.Channel && i+1 < len(p.Spec.Channels) {
-					position.To = p.Spec.Channels[i+1].Name
-				}
-			}
-			if v.Arrival != nil {
-				position.Arrival = new(v.Arrival.UTC())
-			}
-			view.Versions = append(view.Versions, position)
-		}
-	}
-	return view
-}
-
-func drawTrains(out io.Writer, trains []trainView) {
+func drawTrains(out io.Writer, trains []train.View, now time.Time) {
 	if len(trains) == 0 {
 		fmt.Fprintln(out, "no promotion trains: create a PromotionPolicy")
 		return
@@ -210,7 +145,7 @@ func drawTrains(out io.Writer, trains []trainView) {
 					v.Module,
 					v.Version,
 					v.Channel,
-					age.HumanDuration(v.spent),
+					age.HumanDuration(now.Sub(v.Since)),
 					v.To,
 					arrival,
 					string(v.Reason),

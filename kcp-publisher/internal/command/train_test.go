@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
 func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
@@ -47,12 +48,12 @@ func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
 			}}},
 		},
 	}
-	view := viewTrain(&policy, now)
+	view := train.Show(&policy)
 	if len(view.Versions) != 2 || view.Versions[0].To != "regular" || view.Versions[1].To != "" || !view.Ready {
 		t.Fatalf("got %+v", view)
 	}
 	var out bytes.Buffer
-	drawTrains(&out, []trainView{view})
+	drawTrains(&out, []train.View{view}, now)
 	for _, want := range []string{
 		"policy train: no ModuleReleaseMeta found for modules: kedda\n", "90m", "3d5h", "2026-11-25T13:00:00Z",
 		"TimeNotReached", "its time is not over", "Arrived",
@@ -69,7 +70,7 @@ func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
 		t.Errorf("got %q, want %q", why.String(), want)
 	}
 	var none bytes.Buffer
-	if drawTrains(&none, nil); !strings.Contains(none.String(), "create a PromotionPolicy") {
+	if drawTrains(&none, nil, now); !strings.Contains(none.String(), "create a PromotionPolicy") {
 		t.Errorf("got %q", none.String())
 	}
 }

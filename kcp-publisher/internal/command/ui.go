@@ -154,11 +154,14 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 		if err != nil {
 			return nil, err
 		}
-		options.Events = access.Events
+		options.Events, options.Trains = access.Events, access.Trains
 		return gate.Handler(ui.Handler(options)), nil
 	}
 	options.Events = func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 		return access.EventsBy(ctx, own, kyma)
+	}
+	options.Trains = func(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error) {
+		return access.TrainsBy(ctx, own, namespace)
 	}
 	local, err := ui.NewLocal(ui.Handler(options), address, ui.OwnRights(own, ""))
 	if err != nil {

@@ -12,12 +12,13 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
 // coming is a version that a promotion train brings to a runtime's channel.
 type coming struct {
 	Policy string `json:"policy"`
-	trainPosition
+	train.Position
 }
 
 // comingTo returns the versions on their way to the channel of a runtime's module. It returns none if the user cannot
@@ -39,7 +40,7 @@ func comingTo(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module
 	}
 	var all []coming
 	for i := range policies.Items {
-		for _, v := range viewTrain(&policies.Items[i], time.Now()).Versions {
+		for _, v := range train.Show(&policies.Items[i]).Versions {
 			if v.Module == module && v.To == channel && channel != "" {
 				all = append(all, coming{policies.Items[i].Name, v})
 			}

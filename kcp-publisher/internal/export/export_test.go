@@ -36,6 +36,9 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 // fleet is a registry with bundles, modules and images.
 type fleet struct {
+	// later is the time after noon at which publish issues bundles.
+	later time.Duration
+
 	t          *testing.T
 	host       string
 	registries *store.Registries
@@ -133,7 +136,7 @@ func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.D
 	}
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
 		Audience: bundle.Audience{Runtime: runtime}, Epoch: f.keys.Root.Epoch, RootVersion: 1, Sequence: sequence, Previous: f.last[runtime],
-		IssuedAt: noon, ExpiresAt: noon.Add(time.Hour),
+		IssuedAt: noon.Add(f.later), ExpiresAt: noon.Add(f.later + time.Hour),
 	}, f.keys.Signer)
 	f.must(err)
 	f.must(store.PushBundle(f.t.Context(), f.place, runtime, documents, manifest, func(digest.Digest) bool { return false }))

@@ -154,16 +154,26 @@ func (g *gathering) bundle(ctx context.Context, runtime, reference string) (publ
 	if err != nil {
 		return published{}, err
 	}
-	fetched, err := store.Fetch(ctx, repository, reference)
-	if err != nil {
-		return published{}, err
-	}
-	verified, err := bundle.Adopt(fetched, runtime, g.Keys.Root, g.Keys.Former...)
+	verified, manifest, err := g.verified(ctx, repository, runtime, reference)
 	if err != nil {
 		return published{}, err
 	}
 	opened, err := store.FetchBundle(ctx, repository, verified)
-	return published{opened, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}, err
+	return published{opened, manifest}, err
+}
+
+// verified reads a bundle without its documents, and verifies its signature.
+func (g *gathering) verified(
+	ctx context.Context,
+	repository store.Reader,
+	runtime, reference string,
+) (bundle.Verified, bundle.Blob, error) {
+	fetched, err := store.Fetch(ctx, repository, reference)
+	if err != nil {
+		return bundle.Verified{}, bundle.Blob{}, err
+	}
+	verified, err := bundle.Adopt(fetched, runtime, g.Keys.Root, g.Keys.Former...)
+	return verified, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), err
 }
 
 // needsOf lists the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the newest

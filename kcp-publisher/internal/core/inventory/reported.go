@@ -23,3 +23,14 @@ func Reported(kymas []v1beta2.Kyma) []Runtime {
 	}
 	return all
 }
+
+// Published returns the runtimes of Kymas with the digest of their newest bundle, without modules.
+func Published(kymas []v1beta2.Kyma) []Runtime {
+	all := make([]Runtime, 0, len(kymas))
+	for i := range kymas {
+		if status := kymas[i].Status.Runtime; status != nil && status.Published != nil {
+			all = append(all, Runtime{ID: plan.RuntimeID(&kymas[i]), Bundle: status.Published.Digest})
+		}
+	}
+	return all
+}

@@ -7,16 +7,23 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/signin"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
 
-// maxEvents limits the number of Events that are read of a Kyma.
-const maxEvents = 100
+const (
+	// maxEvents limits the number of Events that are read of a Kyma.
+	maxEvents = 100
+	// maxTrains limits the number of PromotionPolicies that are read of a namespace.
+	maxTrains = 100
+)
 
 // Gate passes authenticated users to the pages if they may see the fleet, and lists the missing rights otherwise.
 type Gate struct {
@@ -81,6 +88,27 @@ func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 		return nil, nil
 	}
 	return EventsBy(ctx, act, kyma)
+}
+
+// Trains returns the PromotionPolicies of a namespace, read with the rights of the user of ctx. It returns none if that
+// user has no token or may not list them.
+func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error) {
+	act, _ := ctx.Value(actKey{}).(client.Client)
+	if act == nil {
+		return nil, nil
+	}
+	return TrainsBy(ctx, act, namespace)
+}
+
+// TrainsBy returns the PromotionPolicies of a namespace, read with a client. It returns none if the client may not list
+// them, or if the control plane does not serve them.
+func TrainsBy(ctx context.Context, act client.Client, namespace string) ([]v1alpha1.PromotionPolicy, error) {
+	var found v1alpha1.PromotionPolicyList
+	err := act.List(ctx, &found, client.InNamespace(namespace), client.Limit(maxTrains))
+	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	return found.Items, err
 }
 
 // EventsBy returns the Events of a Kyma, read with a client.

@@ -1,6 +1,8 @@
 package ui
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
 // maxRollouts limits the list of finished rollouts.
@@ -120,6 +123,9 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 type rolloutsPage struct {
 	Active, Ended []rolloutView
 	More          int
+	Trains        []train.View
+	// TrainsProblem is why the trains could not be read, or empty.
+	TrainsProblem string
 }
 
 func (p *pages) rollouts(w http.ResponseWriter, r asked) {
@@ -143,7 +149,26 @@ func (p *pages) rollouts(w http.ResponseWriter, r asked) {
 	})
 	page.More = max(0, len(page.Ended)-maxRollouts)
 	page.Ended = page.Ended[:min(len(page.Ended), maxRollouts)]
+	page.addTrains(p.trains(r.Context()))
 	p.render(w, r, "rollouts", http.StatusOK, frame{Title: "Rollouts", Section: "rollouts", Live: true, Body: page})
+}
+
+// trains returns the PromotionPolicies that the viewer may see.
+func (p *pages) trains(ctx context.Context) ([]v1alpha1.PromotionPolicy, error) {
+	if p.Trains == nil {
+		return nil, nil
+	}
+	return p.Trains(ctx, p.Source.namespace)
+}
+
+func (page *rolloutsPage) addTrains(policies []v1alpha1.PromotionPolicy, err error) {
+	if err != nil {
+		page.TrainsProblem = err.Error()
+	}
+	for i := range policies {
+		page.Trains = append(page.Trains, train.Show(&policies[i]))
+	}
+	slices.SortFunc(page.Trains, func(a, b train.View) int { return cmp.Compare(a.Policy, b.Policy) })
 }
 
 // rolloutPage is the data of a rollout's page.

@@ -19,6 +19,7 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
@@ -44,6 +45,8 @@ type Options struct {
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
 	// Events returns the Events of a Kyma, read with the rights of the viewer in ctx. Nil disables them.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
+	// Trains returns the PromotionPolicies of a namespace, read with the rights of the viewer in ctx. Nil disables them.
+	Trains func(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error)
 	Log    logr.Logger
 	Now    func() time.Time
 }

@@ -74,6 +74,7 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 			Events:   sampleEvents,
 			Chain:    sampleChain,
 			Contents: sampleContents,
+			Trains:   sampleTrains,
 		},
 	)
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

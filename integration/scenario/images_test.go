@@ -1,0 +1,44 @@
+package scenario
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+)
+
+func TestImagesOfTheFleetAreListedAndComparedBetweenTwoTimes(t *testing.T) {
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	start := time.Now()
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	middle := time.Now()
+	promote(t, f, "1.8.0")
+	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
+	images := func(args ...string) string {
+		t.Helper()
+		return ask(t, f, append([]string{
+			"images", "--from", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"),
+		}, args...)...)
+	}
+	if text := images(); !strings.Contains(text, "1.8.0") || strings.Contains(text, "1.7.0") {
+		t.Errorf("images of the reported versions:\n%s", text)
+	}
+	since := func(at time.Time) string { return at.UTC().Format(time.RFC3339Nano) }
+	text := images("--since", since(middle))
+	var added, removed bool
+	for _, line := range strings.Split(text, "\n") {
+		fields := strings.Fields(line)
+		added = added || strings.HasPrefix(line, "+") && strings.Contains(line, "1.8.0") && fields[len(fields)-1] == "one"
+		removed = removed || strings.HasPrefix(line, "-") && strings.Contains(line, "1.7.0") && fields[len(fields)-1] == "one"
+	}
+	if !added || !removed || strings.Contains(text, "incomplete") {
+		t.Errorf("since the promotion:\n%s", text)
+	}
+	if text := images("--since", since(start.Add(-time.Hour)), "--until", since(middle)); strings.Contains(text, "1.8.0") || !strings.Contains(text, "+") {
+		t.Errorf("until the promotion:\n%s", text)
+	}
+}

@@ -1,0 +1,131 @@
+package command
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
+)
+
+// period is the time between two states of a fleet.
+type period struct{ since, until time.Time }
+
+// period returns the period of --since and --until, nil without --since. The error is a usage error.
+func (f *imagesFlags) period(now time.Time) (*period, error) {
+	if f.since == "" {
+		if f.until != "" {
+			return nil, cli.Usage(errors.New("--until needs --since"))
+		}
+		return nil, nil
+	}
+	if f.format == formatCycloneDX || f.format == formatSPDX {
+		return nil, cli.Usage(fmt.Errorf("-o %s is a state, and --since asks for a difference: use table, json or yaml",
+			f.format))
+	}
+	p := period{until: now}
+	var err error
+	if p.since, err = pointInTime("--since", f.since); err != nil {
+		return nil, err
+	}
+	if f.until != "" {
+		if p.until, err = pointInTime("--until", f.until); err != nil {
+			return nil, err
+		}
+	}
+	if !p.since.Before(p.until) {
+		return nil, cli.Usage(fmt.Errorf("--since %s is not before --until %s",
+			p.since.Format(time.RFC3339), p.until.Format(time.RFC3339)))
+	}
+	return &p, nil
+}
+
+// pointInTime parses the time of a flag: RFC 3339, or a day, which begins at midnight UTC.
+func pointInTime(flag, text string) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC(), nil
+		}
+	}
+	return time.Time{}, cli.Usage(fmt.Errorf("%s %q: want a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text))
+}
+
+// compare prints the difference between the images of two times, by the bundles that were in force.
+func (f *imagesFlags) compare(
+	ctx context.Context,
+	out io.Writer,
+	options export.Options,
+	kymas []v1beta2.Kyma,
+	p period,
+) error {
+	at, unread, err := export.Assigned(ctx, options, inventory.Published(kymas), p.since, p.until)
+	if err != nil {
+		return err
+	}
+	before, err := f.inventory(ctx, options, at[0])
+	if err != nil {
+		return err
+	}
+	after, err := f.inventory(ctx, options, at[1])
+	if err != nil {
+		return err
+	}
+	difference := inventory.Difference{
+		Since: p.since, Until: p.until, Changes: inventory.Compare(before, after),
+		Unknown: inventory.UnknownIn(before, after), Unread: unread,
+	}
+	return cli.Print(out, f.format, difference, func(out io.Writer) { drawDifference(out, difference) })
+}
+
+// inventory returns the images of runtimes that --image and --module select.
+func (f *imagesFlags) inventory(
+	ctx context.Context,
+	options export.Options,
+	runtimes []inventory.Runtime,
+) (inventory.Fleet, error) {
+	contents, err := export.Contents(ctx, options, runtimes)
+	if err != nil {
+		return inventory.Fleet{}, err
+	}
+	return inventory.New(runtimes, contents).Select(f.image, f.module), nil
+}
+
+func drawDifference(out io.Writer, d inventory.Difference) {
+	fmt.Fprintf(out, "images from %s to %s, by published bundles\n\n", d.Since.Format(time.RFC3339),
+		d.Until.Format(time.RFC3339))
+	t := newTable(out)
+	t.AppendHeader(table.Row{"", "IMAGE", "MODULE", "VERSION", "RUNTIMES"})
+	for _, c := range d.Changes {
+		for _, side := range []struct {
+			sign string
+			ids  []string
+		}{{"-", c.Removed}, {"+", c.Added}} {
+			if n := len(side.ids); n > 0 {
+				first := side.ids[:min(n, maxRuntimesNamed)]
+				t.AppendRow(table.Row{side.sign, c.Reference, c.Name, c.Version, fmt.Sprintf("%d: %s", n, shortened(first, n))})
+			}
+		}
+	}
+	if t.Length() == 0 {
+		fmt.Fprintln(out, "no image changed")
+	} else {
+		t.Render()
+	}
+	for _, u := range d.Unknown {
+		fmt.Fprintf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, several(u.Runtimes, "runtime"),
+			u.Problem)
+	}
+	for _, u := range d.Unread[:min(len(d.Unread), maxRuntimesNamed)] {
+		fmt.Fprintf(out, "\nincomplete: runtime %s: %s\n", u.Runtime, u.Problem)
+	}
+	if more := len(d.Unread) - maxRuntimesNamed; more > 0 {
+		fmt.Fprintf(out, "\nincomplete: %s more\n", several(more, "runtime"))
+	}
+}

@@ -1,0 +1,94 @@
+package inventory
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Change is an image of a module's version that runtimes got or lost between two times.
+type Change struct {
+	Reference string `json:"image"`
+	Module
+	// Added and Removed are the ids of the runtimes, sorted.
+	Added   []string `json:"added,omitempty"`
+	Removed []string `json:"removed,omitempty"`
+}
+
+// Difference is the difference between the inventories of two times.
+type Difference struct {
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+	// Changes are sorted by reference, module and version.
+	Changes []Change `json:"changes"`
+	// Unknown lists the versions whose images are not known at one of the times, sorted.
+	Unknown []Unknown `json:"unknown,omitempty"`
+	// Unread lists the runtimes whose bundles could not be read back to both times, with the reason, sorted.
+	Unread []Unread `json:"unread,omitempty"`
+}
+
+// Unread is a runtime whose bundles could not be read.
+type Unread struct {
+	Runtime string `json:"runtime"`
+	Problem string `json:"problem"`
+}
+
+// use identifies an image of a module's version.
+type use struct {
+	reference string
+	module    Module
+}
+
+// Compare returns the changes between two inventories.
+func Compare(before, after Fleet) []Change {
+	was, is := before.holders(), after.holders()
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	changes := []Change{}
+	for u := range all {
+		c := Change{u.reference, u.module, without(is[u], was[u]), without(was[u], is[u])}
+		if len(c.Added)+len(c.Removed) > 0 {
+			changes = append(changes, c)
+		}
+	}
+	slices.SortFunc(changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Reference, b.Reference), a.Module.compare(b.Module))
+	})
+	return changes
+}
+
+// holders returns the runtimes of each image of each version.
+func (f Fleet) holders() map[use]map[string]bool {
+	all := map[use]map[string]bool{}
+	for _, i := range f.Images {
+		for _, u := range i.Uses {
+			ids := map[string]bool{}
+			for _, h := range u.Runtimes {
+				ids[h.Runtime] = true
+			}
+			all[use{i.Reference, u.Module}] = ids
+		}
+	}
+	return all
+}
+
+// without returns the ids of a set that another does not have, sorted.
+func without(all, other map[string]bool) (ids []string) {
+	for _, id := range slices.Sorted(maps.Keys(all)) {
+		if !other[id] {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// UnknownIn joins the versions with unknown images of several inventories.
+func UnknownIn(fleets ...Fleet) []Unknown {
+	var all []Unknown
+	for _, f := range fleets {
+		all = append(all, f.Unknown...)
+	}
+	slices.SortStableFunc(all, func(a, b Unknown) int { return a.Module.compare(b.Module) })
+	return slices.CompactFunc(all, func(a, b Unknown) bool { return a.Module == b.Module })
+}

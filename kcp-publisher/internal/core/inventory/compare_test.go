@@ -1,0 +1,38 @@
+package inventory
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestCompareNamesRuntimesThatGotOrLostAnImage(t *testing.T) {
+	old, new := Module{"keda", "1.0.0"}, Module{"keda", "2.0.0"}
+	contents := map[Module]Content{
+		old: {Images: []string{"lab/keda:1", "lab/helper:1"}}, new: {Images: []string{"lab/keda:2", "lab/helper:1"}},
+	}
+	runtime := func(id string, modules ...Module) Runtime {
+		return Runtime{ID: id, Reported: noon, Modules: modules}
+	}
+	before := New([]Runtime{runtime("a", old), runtime("b", old), runtime("gone", old)}, contents)
+	after := New([]Runtime{runtime("b", new), runtime("a", old), runtime("c", new)}, contents)
+	want := []Change{
+		{Reference: "lab/helper:1", Module: old, Removed: []string{"b", "gone"}},
+		{Reference: "lab/helper:1", Module: new, Added: []string{"b", "c"}},
+		{Reference: "lab/keda:1", Module: old, Removed: []string{"b", "gone"}},
+		{Reference: "lab/keda:2", Module: new, Added: []string{"b", "c"}},
+	}
+	if got := Compare(before, after); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if got := Compare(after, after); len(got) != 0 {
+		t.Errorf("an inventory differs from itself: %+v", got)
+	}
+}
+
+func TestUnknownVersionsOfTwoTimesAreListedOnce(t *testing.T) {
+	a, b := Unknown{Module: Module{"a", "1"}, Problem: "gone"}, Unknown{Module: Module{"b", "1"}, Problem: "gone"}
+	got := UnknownIn(Fleet{Unknown: []Unknown{b}}, Fleet{Unknown: []Unknown{a, b}})
+	if !reflect.DeepEqual(got, []Unknown{a, b}) {
+		t.Errorf("got %+v", got)
+	}
+}

@@ -1,0 +1,108 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+)
+
+// maxChain limits the bundles of one runtime that Assigned reads.
+const maxChain = 1000
+
+// Assigned returns the runtimes with the module versions of the bundles that were in force at each time, one list for
+// each. A bundle is in force from its signed time of issue until that of the next one. The runtimes have the digests of
+// their newest bundles, from which Assigned follows the signed chain back. A runtime without a bundle at a time is
+// missing in that list.
+func Assigned(
+	ctx context.Context,
+	options Options,
+	runtimes []inventory.Runtime,
+	times ...time.Time,
+) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {
+	g := &gathering{Options: options}
+	at = make([][]inventory.Runtime, len(times))
+	for i := range runtimes {
+		r := &runtimes[i]
+		found, err := g.assigned(ctx, r, times)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if err != nil {
+			unread = append(unread, inventory.Unread{Runtime: r.ID, Problem: err.Error()})
+			continue
+		}
+		for n := range times {
+			if found[n] != nil {
+				at[n] = append(at[n], *found[n])
+			}
+		}
+	}
+	return at, unread, nil
+}
+
+// assigned returns the state of one runtime at each time, nil before its first bundle.
+func (g *gathering) assigned(
+	ctx context.Context,
+	r *inventory.Runtime,
+	times []time.Time,
+) ([]*inventory.Runtime, error) {
+	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(r.ID))
+	if err != nil {
+		return nil, err
+	}
+	found, open, next := make([]*inventory.Runtime, len(times)), len(times), r.Bundle
+	for read := 0; next != "" && open > 0; read++ {
+		if read == maxChain {
+			return nil, fmt.Errorf("more than %d bundles since then", maxChain)
+		}
+		verified, _, err := g.verified(ctx, repository, r.ID, next)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, fmt.Errorf("bundle %s is not in the registry any more", next)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read bundle %s: %w", next, err)
+		}
+		p := verified.Statement.Predicate
+		inForce := func(n int) bool { return found[n] == nil && !p.IssuedAt.After(times[n]) }
+		if slices.ContainsFunc(indexes(times), inForce) {
+			b, err := store.FetchBundle(ctx, repository, verified)
+			if err != nil {
+				return nil, fmt.Errorf("read bundle %s: %w", next, err)
+			}
+			state := inventory.Runtime{ID: r.ID, Reported: p.IssuedAt, Bundle: next, Modules: modulesOf(b)}
+			for n := range times {
+				if inForce(n) {
+					found[n], open = &state, open-1
+				}
+			}
+		}
+		next = ""
+		if before := p.Previous; before != nil && before.Sequence < p.Sequence {
+			next = before.Digest.String()
+		}
+	}
+	return found, nil
+}
+
+func indexes(times []time.Time) []int {
+	all := make([]int, len(times))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// modulesOf returns the module versions of a bundle.
+func modulesOf(b bundle.Bundle) []inventory.Module {
+	var modules []inventory.Module
+	for _, m := range b.State.Manifests {
+		modules = append(modules, inventory.Module{Name: m.Module, Version: m.Version})
+	}
+	return modules
+}

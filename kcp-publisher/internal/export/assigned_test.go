@@ -1,0 +1,87 @@
+package export
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+)
+
+// versions lists the runtimes with their modules, as "berlin keda 1.0.0".
+func versions(runtimes []inventory.Runtime) string {
+	var lines []string
+	for _, r := range runtimes {
+		line := r.ID
+		for _, m := range r.Modules {
+			line += " " + m.Name + " " + m.Version
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, ", ")
+}
+
+func TestAssignedFollowsTheChainBackToEachTime(t *testing.T) {
+	f := newFleet(t)
+	version := func(v string) bundle.Manifest {
+		m := f.installed("keda", "lab/keda:"+v)
+		m.Version = v
+		return m
+	}
+	f.publish("berlin", version("1.0.0"))
+	f.later = time.Hour
+	f.publish("berlin", version("1.1.0"))
+	f.later = 2 * time.Hour
+	munich := f.publish("munich", version("1.1.0"))
+	f.later = 3 * time.Hour
+	berlin := f.publish("berlin", version("1.2.0"))
+	runtimes := []inventory.Runtime{{ID: "berlin", Bundle: berlin.String()}, {ID: "munich", Bundle: munich.String()}, {ID: "new"}}
+
+	for after, want := range map[time.Duration]string{
+		-time.Minute:                "",
+		0:                           "berlin keda 1.0.0",
+		90 * time.Minute:            "berlin keda 1.1.0",
+		3*time.Hour - time.Minute:   "berlin keda 1.1.0, munich keda 1.1.0",
+		100 * 24 * time.Hour:        "berlin keda 1.2.0, munich keda 1.1.0",
+		2*time.Hour + 1*time.Second: "berlin keda 1.1.0, munich keda 1.1.0",
+	} {
+		at, unread, err := Assigned(t.Context(), f.options(), runtimes, noon.Add(after), noon.Add(1000*time.Hour))
+		f.must(err)
+		if got := versions(at[0]); got != want || len(unread) != 0 {
+			t.Errorf("after %s: got %q, want %q; unread %+v", after, got, want, unread)
+		}
+		if got := versions(at[1]); got != "berlin keda 1.2.0, munich keda 1.1.0" {
+			t.Errorf("at the end: got %q", got)
+		}
+	}
+
+	// The state of a time at which a bundle is unreadable is unknown, not empty.
+	runtimes[0].Bundle = munich.String()
+	at, unread, err := Assigned(t.Context(), f.options(), runtimes, noon, noon.Add(1000*time.Hour))
+	f.must(err)
+	if versions(at[1]) != "munich keda 1.1.0" || len(unread) != 1 || unread[0].Runtime != "berlin" {
+		t.Errorf("with a bundle of another runtime: %q, unread %+v", versions(at[1]), unread)
+	}
+}
+
+func TestAssignedReportsPrunedBundles(t *testing.T) {
+	f := newFleet(t)
+	gone := bundle.Position{Sequence: 1, Digest: "sha256:" + bundleDigits}
+	f.last["berlin"], f.later = &gone, time.Hour
+	newest := f.publish("berlin", f.installed("keda", "lab/keda:1"))
+	runtimes := []inventory.Runtime{{ID: "berlin", Bundle: newest.String()}}
+	at, unread, err := Assigned(t.Context(), f.options(), runtimes, noon, noon.Add(2*time.Hour))
+	f.must(err)
+	if len(at[0])+len(at[1]) != 0 || len(unread) != 1 || !strings.Contains(unread[0].Problem, "is not in the registry any more") {
+		t.Errorf("got %+v, unread %+v", at, unread)
+	}
+	// Later times do not need the pruned one.
+	at, unread, err = Assigned(t.Context(), f.options(), runtimes, noon.Add(time.Hour), noon.Add(2*time.Hour))
+	f.must(err)
+	if len(at[0]) != 1 || len(at[1]) != 1 || len(unread) != 0 {
+		t.Errorf("got %+v, unread %+v", at, unread)
+	}
+}
+
+const bundleDigits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
