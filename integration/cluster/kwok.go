@@ -16,26 +16,33 @@ import (
 var stages []byte
 
 type kwok struct {
-	cmd *exec.Cmd
-	log *os.File
+	cmd    *exec.Cmd
+	log    *os.File
+	reaper *reaper
 }
 
-func startKwok(path, dir, kubeconfig string) (*kwok, error) {
-	config := filepath.Join(dir, "kwok.yaml")
+// startKwok returns after the reaper knows the process.
+func startKwok(path string, r *reaper, kubeconfig string, measured bool) (*kwok, error) {
+	config := filepath.Join(r.dir, "kwok.yaml")
 	if err := os.WriteFile(config, stages, 0o600); err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(dir, "kwok.log"))
+	log, err := os.Create(filepath.Join(r.dir, "kwok.log"))
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(path, "--kubeconfig", kubeconfig, "--config", config, "--manage-all-nodes=false",
 		"--manage-single-node=none", "--enable-crds=", "--server-address=127.0.0.1:0")
+	cmd.Env = append(os.Environ(), settings(measured)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("run %s: %w", path, err), log.Close())
 	}
-	return &kwok{cmd: cmd, log: log}, nil
+	k := &kwok{cmd: cmd, log: log, reaper: r}
+	if err := r.record("kwok", cmd.Process.Pid); err != nil {
+		return nil, errors.Join(fmt.Errorf("record the process of kwok: %w", err), k.stop())
+	}
+	return k, nil
 }
 
 func (k *kwok) stop() error {
@@ -43,5 +50,5 @@ func (k *kwok) stop() error {
 		return fmt.Errorf("stop kwok: %w", err)
 	}
 	_ = k.cmd.Wait() // it ends by the signal just sent, which is no news
-	return k.log.Close()
+	return errors.Join(k.reaper.forget("kwok"), k.log.Close())
 }

@@ -43,14 +43,13 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{dir: dir, cmd: cmd, pipe: pipe}, nil
 }
 
-// watch returns a program to run in the other's place, which leaves its process id for the reaper before it becomes the
-// other. One that is not measured collects garbage seldom and uses one processor at a time: to wake more of them for
-// its many small pieces of work would take a tenth of what it uses.
+// watch returns a script to run in place of a program. The script records its process id for the reaper and then becomes
+// the program. It is for programs that another package starts; record is for those that this package starts.
 func (r *reaper) watch(program string, measured bool) (string, error) {
 	name := filepath.Base(program)
 	set := ""
-	if !measured {
-		set = fmt.Sprintf("export GOGC=${GOGC:-%d} GOMAXPROCS=${GOMAXPROCS:-1}\n", CollectAt)
+	if settings := settings(measured); len(settings) > 0 {
+		set = "export " + strings.Join(settings, " ") + "\n"
 	}
 	script := fmt.Sprintf("#!/bin/sh\necho $$ > %s\n%sexec %s \"$@\"\n", quote(r.pidFile(name)), set, quote(program))
 	path := filepath.Join(r.dir, "programs", name)
@@ -61,6 +60,30 @@ func (r *reaper) watch(program string, measured bool) (string, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return path, os.WriteFile(path, []byte(script), 0o700)
+}
+
+// settings returns the environment variables of a program. A program that is not measured collects garbage seldom and
+// uses one processor at a time: waking more of them for many small pieces of work costs a tenth of its CPU time.
+// Variables of this process win.
+func settings(measured bool) []string {
+	if measured {
+		return nil
+	}
+	var settings []string
+	for _, setting := range []struct {
+		name  string
+		value int
+	}{{"GOGC", CollectAt}, {"GOMAXPROCS", 1}} {
+		if os.Getenv(setting.name) == "" {
+			settings = append(settings, fmt.Sprintf("%s=%d", setting.name, setting.value))
+		}
+	}
+	return settings
+}
+
+// record stores the process id of a running program, so that the reaper ends it too.
+func (r *reaper) record(name string, pid int) error {
+	return os.WriteFile(r.pidFile(name), fmt.Appendln(nil, pid), 0o600)
 }
 
 // forget is for a program that was stopped, whose process id may soon be somebody else's.

@@ -50,7 +50,7 @@ func start(ctx context.Context, options Options) (*server, error) {
 	if s.reaper, err = startReaper(dir); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	for _, program := range []*string{&found.KubeAPIServer, &found.Etcd, &found.Kwok} {
+	for _, program := range []*string{&found.KubeAPIServer, &found.Etcd} {
 		if *program, err = s.reaper.watch(*program, options.Measured); err != nil {
 			return nil, errors.Join(err, s.reaper.dismiss(), os.RemoveAll(dir))
 		}
@@ -84,7 +84,7 @@ func start(ctx context.Context, options Options) (*server, error) {
 func (s *server) begin(workloads bool) error {
 	if workloads && s.kwok == nil {
 		var err error
-		if s.kwok, err = startKwok(s.programs.Kwok, s.dir, s.kubeconfig); err != nil {
+		if s.kwok, err = startKwok(s.programs.Kwok, s.reaper, s.kubeconfig, s.options.Measured); err != nil {
 			return fmt.Errorf("start kwok: %w", err)
 		}
 	}
