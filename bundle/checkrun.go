@@ -27,7 +27,7 @@ type ReportedCheckRun struct {
 	Version string `json:"version,omitempty"`
 	// Measured is when the last measurement ended.
 	Measured time.Time `json:"measured"`
-	// Problem is why no check was measured, empty if they were.
+	// Problem is the reason why no check was measured. Empty if the checks were measured.
 	Problem string `json:"problem,omitempty"`
 	// Checks are the results, sorted by name. Passed and Failed follow from a single measurement.
 	Checks []ReportedCheck `json:"checks,omitempty"`

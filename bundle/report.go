@@ -50,7 +50,8 @@ type Report struct {
 	// CertificateRequest requests a certificate, in PEM (PKCS #10). It is set without a certificate or after a third of
 	// its lifetime.
 	CertificateRequest string `json:"certificateRequest,omitempty"`
-	// CheckRun is the result of the latest check run, or nil without one since the agent started.
+	// CheckRun is the result of the latest check run since the agent started. It is nil during a run, and if the report
+	// would be too large.
 	CheckRun *ReportedCheckRun `json:"checkRun,omitempty"`
 	// Decided lists the modules that the runtime chose, changed or removed by itself since the applied bundle, sorted.
 	Decided []string `json:"decided,omitempty"`
@@ -330,7 +331,9 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 		return AcceptedReport{}, refused
 	}
 	// A token can move the same key to another cluster.
-	enrolled = enrolled || report.ClusterUID != from.ClusterUID && from.ClusterUID != "" && report.Enrollment != nil && from.introduces(*report.Enrollment, key)
+	enrolled = enrolled ||
+		report.ClusterUID != from.ClusterUID && from.ClusterUID != "" && report.Enrollment != nil &&
+			from.introduces(*report.Enrollment, key)
 	if refused := from.checkCluster(report, enrolled); refused != nil {
 		return AcceptedReport{}, refused
 	}
@@ -346,7 +349,13 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 			return AcceptedReport{}, refusal.New(refusal.Malformed, "report: %w", err)
 		}
 	}
-	return AcceptedReport{Report: report, Digest: digest.FromBytes(fetched.Bytes), Content: content, Key: key, Enrolled: enrolled}, nil
+	return AcceptedReport{
+		Report:   report,
+		Digest:   digest.FromBytes(fetched.Bytes),
+		Content:  content,
+		Key:      key,
+		Enrolled: enrolled,
+	}, nil
 }
 
 // checkIdentity refuses a report of another runtime, fleet or Kyma.
@@ -356,7 +365,12 @@ func (from Reporter) checkIdentity(report Report) *refusal.Error {
 			Quote(report.Runtime, maxQuotedBytes), from.Runtime)
 	}
 	if from.Fleet != "" && report.Fleet != from.Fleet {
-		return refusal.New(refusal.WrongRuntime, "report has fleet %s, want %q", Quote(report.Fleet, maxQuotedBytes), from.Fleet)
+		return refusal.New(
+			refusal.WrongRuntime,
+			"report has fleet %s, want %q",
+			Quote(report.Fleet, maxQuotedBytes),
+			from.Fleet,
+		)
 	}
 	return from.checkOwner(report)
 }
@@ -386,7 +400,11 @@ func (r Report) content() digest.Digest {
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {
-		return nil, false, refusal.New(refusal.Revoked, "signed with key %s, which is revoked: delete the agent's key and enroll it again", trust.ShortThumbprint(hint))
+		return nil, false, refusal.New(
+			refusal.Revoked,
+			"signed with key %s, which is revoked: delete the agent's key and enroll it again",
+			trust.ShortThumbprint(hint),
+		)
 	}
 	if from.Key != nil {
 		known, err := trust.Thumbprint(from.Key)
@@ -418,9 +436,17 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	}
 	switch {
 	case enrollment == nil && from.Key != nil:
-		return nil, false, refusal.New(refusal.ForeignKey, "signed with key %s, which is not the runtime's key", trust.ShortThumbprint(hint))
+		return nil, false, refusal.New(
+			refusal.ForeignKey,
+			"signed with key %s, which is not the runtime's key",
+			trust.ShortThumbprint(hint),
+		)
 	case enrollment == nil:
-		return nil, false, refusal.New(refusal.NotEnrolled, "the runtime's key is unknown, and the report contains no valid enrollment or certificate: run `kcp-publisher enroll %s`, apply its output in the runtime, and restart the agent", from.Runtime)
+		return nil, false, refusal.New(
+			refusal.NotEnrolled,
+			"the runtime's key is unknown, and the report contains no valid enrollment or certificate: run `kcp-publisher enroll %s`, apply its output in the runtime, and restart the agent",
+			from.Runtime,
+		)
 	}
 	return introducedKey(*enrollment, hint, from)
 }
@@ -435,7 +461,11 @@ func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (cry
 		return nil, false, refusal.New(refusal.ForeignKey, "enrolls another key than the one that signed it")
 	}
 	if from.Enroll == nil {
-		return nil, false, refusal.New(refusal.ForeignKey, "enrolls key %s, but enrollments are not accepted here", trust.ShortThumbprint(hint))
+		return nil, false, refusal.New(
+			refusal.ForeignKey,
+			"enrolls key %s, but enrollments are not accepted here",
+			trust.ShortThumbprint(hint),
+		)
 	}
 	if err := from.Enroll(enrollment); err != nil {
 		return nil, false, refusal.New(refusal.NotEnrolled, "enrollment: %w", err)
@@ -457,7 +487,10 @@ func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bo
 		return nil, false, refusal.New(refusal.NotEnrolled, "%w", err)
 	}
 	if certified, err := trust.Thumbprint(key); err != nil || certified != hint {
-		return nil, false, refusal.New(refusal.ForeignKey, "contains the certificate of another key than the one that signed it")
+		return nil, false, refusal.New(
+			refusal.ForeignKey,
+			"contains the certificate of another key than the one that signed it",
+		)
 	}
 	return key, true, nil
 }

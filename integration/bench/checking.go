@@ -65,8 +65,16 @@ func checking(ctx context.Context) ([]result, error) {
 	}
 	what := fmt.Sprintf("%d modules with %d checks each, in an idle agent", modules, checksPerModule)
 	return []result{
-		{what + ": CPU", fmt.Sprintf("%.1f millicores, %.1f without", with.millicores, plain.millicores), "2 millicores more"},
-		{what + ": memory of its own", fmt.Sprintf("%d MiB, %d without", with.bytes>>20, plain.bytes>>20), "5 MiB more"},
+		{
+			what + ": CPU",
+			fmt.Sprintf("%.1f millicores, %.1f without", with.millicores, plain.millicores),
+			"2 millicores more",
+		},
+		{
+			what + ": memory of its own",
+			fmt.Sprintf("%d MiB, %d without", with.bytes>>20, plain.bytes>>20),
+			"5 MiB more",
+		},
 	}, nil
 }
 

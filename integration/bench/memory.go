@@ -32,7 +32,11 @@ func memory(ctx context.Context) ([]result, error) {
 	}
 	large := sample.Version{Module: "large", Version: "1.0.0"}
 	for i := range objects {
-		large.Manifest += fmt.Sprintf("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-%d, namespace: kyma-system}\ndata: {text: %q}\n", i, strings.Repeat("x", 200))
+		large.Manifest += fmt.Sprintf(
+			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-%d, namespace: kyma-system}\ndata: {text: %q}\n",
+			i,
+			strings.Repeat("x", 200),
+		)
 	}
 	if err := offer(ctx, f, large); err != nil {
 		return nil, err
@@ -50,7 +54,10 @@ func memory(ctx context.Context) ([]result, error) {
 		return nil, err
 	}
 	err = r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "large", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(
+			spec.Modules,
+			v1beta2.Module{Name: "large", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
+		)
 	})
 	if err != nil {
 		return nil, err
@@ -77,7 +84,11 @@ func memory(ctx context.Context) ([]result, error) {
 	return []result{
 		{fmt.Sprintf("agent's memory at idle with %d modules", modules), fmt.Sprintf("%d MiB", idle>>20), ""},
 		{fmt.Sprintf("agent's memory while applying %d objects", objects), fmt.Sprintf("%d MiB", most>>20), ""},
-		{fmt.Sprintf("from the wish to %d objects reported Ready", objects), time.Since(started).Round(100 * time.Millisecond).String(), ""},
+		{
+			fmt.Sprintf("from the wish to %d objects reported Ready", objects),
+			time.Since(started).Round(100 * time.Millisecond).String(),
+			"",
+		},
 	}, nil
 }
 

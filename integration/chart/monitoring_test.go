@@ -57,7 +57,11 @@ func dashboards(t *testing.T) map[string]dashboard {
 			}
 		}
 	}
-	require.ElementsMatch(t, []string{"kyma-pull-fleet.json", "kyma-pull-publisher.json", "kyma-pull-agent.json"}, slices.Collect(maps.Keys(found)))
+	require.ElementsMatch(
+		t,
+		[]string{"kyma-pull-fleet.json", "kyma-pull-publisher.json", "kyma-pull-agent.json"},
+		slices.Collect(maps.Keys(found)),
+	)
 	return found
 }
 
@@ -195,7 +199,14 @@ func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
 			require.Equal(t, "${datasource}", p.Datasource.UID, "%s: %s", file, p.Title)
 			for _, target := range p.Targets {
 				check(file+": "+p.Title, target.Expr)
-				require.Empty(t, strangeLabels(target.Expr, target.LegendFormat, labels), "%s: %s: labels of %s", file, p.Title, target.Expr)
+				require.Empty(
+					t,
+					strangeLabels(target.Expr, target.LegendFormat, labels),
+					"%s: %s: labels of %s",
+					file,
+					p.Title,
+					target.Expr,
+				)
 				if strings.Contains(target.Expr, "_seconds") && !strings.Contains(target.Expr, "_count[") {
 					require.Equal(t, "s", p.FieldConfig.Defaults.Unit, "%s: %s shows a time", file, p.Title)
 				}
@@ -205,7 +216,15 @@ func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
 	for _, of := range rules(t) {
 		for _, a := range of {
 			check(a.Alert, a.Expr)
-			require.Empty(t, strangeLabels(a.Expr, strings.ReplaceAll(a.Annotations["description"]+a.Annotations["summary"], "$labels.", ""), labels), a.Alert)
+			require.Empty(
+				t,
+				strangeLabels(
+					a.Expr,
+					strings.ReplaceAll(a.Annotations["description"]+a.Annotations["summary"], "$labels.", ""),
+					labels,
+				),
+				a.Alert,
+			)
 		}
 	}
 	// Prometheus' own parser reads them all.
@@ -266,38 +285,112 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 		ofPublisher + `registry_request_duration_seconds_count{pod="one",method="GET",code="2xx"}`:   "0+100x300",
 		ofPublisher + `registry_request_duration_seconds_count{pod="one",method="GET",code="error"}`: "0+1x300",
 	}
-	standby := map[string]string{ofPublisher + `publish_failures_total{pod="two"}`: "0x300", ofPublisher + `bundles_refused_total{pod="two",reason="BadSignature"}`: "0x300"}
+	standby := map[string]string{
+		ofPublisher + `publish_failures_total{pod="two"}`:                      "0x300",
+		ofPublisher + `bundles_refused_total{pod="two",reason="BadSignature"}`: "0x300",
+	}
 	publisher := []alerts.Case{
 		{Name: "all is well", Series: healthy, At: 4 * time.Hour},
-		{Name: "only one that stands by is left", Series: standby, At: 20 * time.Minute, Firing: []string{"KymaPullNoPublisher"}},
+		{
+			Name:   "only one that stands by is left",
+			Series: standby,
+			At:     20 * time.Minute,
+			Firing: []string{"KymaPullNoPublisher"},
+		},
 		{Name: "no Git is followed", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "_x300"), At: time.Hour},
-		{Name: "the registry is down", Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x100"), At: 20 * time.Minute, Firing: []string{"KymaPullRegistryDown"}},
-		{Name: "the registry was down for a moment", Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x2 1x100"), At: 20 * time.Minute},
-		{Name: "the root expires", Series: with(healthy, ofPublisher+`root_expiry_timestamp_seconds{pod="one"}`, "2000000x300"), At: 2 * time.Hour, Firing: []string{"KymaPullRootExpires"}},
-		{Name: "the keys are refused", Series: with(healthy, ofPublisher+`keys_accepted{pod="one"}`, "1x10 0x100"), At: 20 * time.Minute, Firing: []string{"KymaPullKeysRefused"}},
-		{Name: "a runtime fails", Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Failing"}`, "0x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullRuntimesFailing"}},
-		{Name: "a runtime is silent", Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Silent"}`, "0x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullRuntimesSilent"}},
-		{Name: "a bundle is refused", Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"), At: 12 * time.Minute, Firing: []string{"KymaPullBundlesRefused"}},
-		{Name: "a bundle was refused long ago", Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"), At: 80 * time.Minute},
-		{Name: "a rollout stopped", Series: with(healthy, ofPublisher+`rollouts{pod="one",state="Stopped"}`, "_x10 1x100"), At: 20 * time.Minute, Firing: []string{"KymaPullRolloutStopped"}},
+		{
+			Name:   "the registry is down",
+			Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x100"),
+			At:     20 * time.Minute,
+			Firing: []string{"KymaPullRegistryDown"},
+		},
+		{
+			Name:   "the registry was down for a moment",
+			Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x2 1x100"),
+			At:     20 * time.Minute,
+		},
+		{
+			Name:   "the root expires",
+			Series: with(healthy, ofPublisher+`root_expiry_timestamp_seconds{pod="one"}`, "2000000x300"),
+			At:     2 * time.Hour,
+			Firing: []string{"KymaPullRootExpires"},
+		},
+		{
+			Name:   "the keys are refused",
+			Series: with(healthy, ofPublisher+`keys_accepted{pod="one"}`, "1x10 0x100"),
+			At:     20 * time.Minute,
+			Firing: []string{"KymaPullKeysRefused"},
+		},
+		{
+			Name:   "a runtime fails",
+			Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Failing"}`, "0x10 1x100"),
+			At:     30 * time.Minute,
+			Firing: []string{"KymaPullRuntimesFailing"},
+		},
+		{
+			Name:   "a runtime is silent",
+			Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Silent"}`, "0x10 1x100"),
+			At:     30 * time.Minute,
+			Firing: []string{"KymaPullRuntimesSilent"},
+		},
+		{
+			Name:   "a bundle is refused",
+			Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"),
+			At:     12 * time.Minute,
+			Firing: []string{"KymaPullBundlesRefused"},
+		},
+		{
+			Name:   "a bundle was refused long ago",
+			Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"),
+			At:     80 * time.Minute,
+		},
+		{
+			Name:   "a rollout stopped",
+			Series: with(healthy, ofPublisher+`rollouts{pod="one",state="Stopped"}`, "_x10 1x100"),
+			At:     20 * time.Minute,
+			Firing: []string{"KymaPullRolloutStopped"},
+		},
 		{
 			Name:   "a check failed",
 			Series: with(healthy, ofPublisher+`check_results{pod="one",check="latency",result="Failed"}`, "0x10 1x100"),
 			At:     20 * time.Minute, Firing: []string{"KymaPullChecksFailed"},
 		},
 		{
-			Name:   "a train is blocked",
-			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TooManyFailures"}`, "0x10 1x200"),
-			At:     90 * time.Minute, Firing: []string{"KymaPullTrainBlocked"},
+			Name: "a train is blocked",
+			Series: with(
+				healthy,
+				ofPublisher+`train_versions{pod="one",policy="weekly",reason="TooManyFailures"}`,
+				"0x10 1x200",
+			),
+			At: 90 * time.Minute, Firing: []string{"KymaPullTrainBlocked"},
 		},
 		{
-			Name:   "a train waits for its time",
-			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TimeNotReached"}`, "1x200"),
-			At:     90 * time.Minute,
+			Name: "a train waits for its time",
+			Series: with(
+				healthy,
+				ofPublisher+`train_versions{pod="one",policy="weekly",reason="TimeNotReached"}`,
+				"1x200",
+			),
+			At: 90 * time.Minute,
 		},
-		{Name: "a runtime waits for its bundle", Series: with(healthy, ofPublisher+`publish_pending_since_timestamp_seconds{pod="one"}`, "_x10 600x100"), At: 40 * time.Minute, Firing: []string{"KymaPullPublishStuck"}},
-		{Name: "a commit is applied in part", Series: with(healthy, ofPublisher+`git_held{pod="one"}`, "0x10 1x100"), At: 30 * time.Minute, Firing: []string{"KymaPullCommitHolds"}},
-		{Name: "Git is not followed", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "1x10 0x100"), At: 30 * time.Minute, Firing: []string{"KymaPullGitNotFollowed"}},
+		{
+			Name:   "a runtime waits for its bundle",
+			Series: with(healthy, ofPublisher+`publish_pending_since_timestamp_seconds{pod="one"}`, "_x10 600x100"),
+			At:     40 * time.Minute,
+			Firing: []string{"KymaPullPublishStuck"},
+		},
+		{
+			Name:   "a commit is applied in part",
+			Series: with(healthy, ofPublisher+`git_held{pod="one"}`, "0x10 1x100"),
+			At:     30 * time.Minute,
+			Firing: []string{"KymaPullCommitHolds"},
+		},
+		{
+			Name:   "Git is not followed",
+			Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "1x10 0x100"),
+			At:     30 * time.Minute,
+			Firing: []string{"KymaPullGitNotFollowed"},
+		},
 	}
 	runs := map[string]string{
 		ofAgent + `last_poll_timestamp_seconds`: "0+60x300", ofAgent + `bundle_expiry_timestamp_seconds`: "604800x300",
@@ -306,8 +399,18 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 	agent := []alerts.Case{
 		{Name: "all is well", Series: runs, At: 4 * time.Hour},
 		{Name: "it never polled", Series: map[string]string{ofAgent + `poll_failures_total`: "0+1x300"}, At: time.Hour},
-		{Name: "it cannot poll", Series: with(runs, ofAgent+`last_poll_timestamp_seconds`, "0+60x10 600x300"), At: time.Hour, Firing: []string{"KymaPullAgentNotPolling"}},
-		{Name: "its bundle expires", Series: with(runs, ofAgent+`bundle_expiry_timestamp_seconds`, "86400x300"), At: time.Hour, Firing: []string{"KymaPullAgentBundleExpires"}},
+		{
+			Name:   "it cannot poll",
+			Series: with(runs, ofAgent+`last_poll_timestamp_seconds`, "0+60x10 600x300"),
+			At:     time.Hour,
+			Firing: []string{"KymaPullAgentNotPolling"},
+		},
+		{
+			Name:   "its bundle expires",
+			Series: with(runs, ofAgent+`bundle_expiry_timestamp_seconds`, "86400x300"),
+			At:     time.Hour,
+			Firing: []string{"KymaPullAgentBundleExpires"},
+		},
 	}
 	for chart, cases := range map[string][]alerts.Case{"kcp-publisher": publisher, "skr-agent": agent} {
 		file := alerts.File(root, chart)

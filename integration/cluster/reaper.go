@@ -43,8 +43,8 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{dir: dir, cmd: cmd, pipe: pipe}, nil
 }
 
-// watch returns a script to run in place of a program. The script records its process id for the reaper and then becomes
-// the program. It is for programs that another package starts; record is for those that this package starts.
+// watch returns a script to run in place of a program. The script records its process id for the reaper and then
+// becomes the program. It is for programs that another package starts; record is for those that this package starts.
 func (r *reaper) watch(program string, measured bool) (string, error) {
 	name := filepath.Base(program)
 	set := ""

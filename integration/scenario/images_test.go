@@ -32,13 +32,19 @@ func TestImagesOfTheFleetAreListedAndComparedBetweenTwoTimes(t *testing.T) {
 	var added, removed bool
 	for _, line := range strings.Split(text, "\n") {
 		fields := strings.Fields(line)
-		added = added || strings.HasPrefix(line, "+") && strings.Contains(line, "1.8.0") && fields[len(fields)-1] == "one"
-		removed = removed || strings.HasPrefix(line, "-") && strings.Contains(line, "1.7.0") && fields[len(fields)-1] == "one"
+		added = added ||
+			strings.HasPrefix(line, "+") && strings.Contains(line, "1.8.0") && fields[len(fields)-1] == "one"
+		removed = removed ||
+			strings.HasPrefix(line, "-") && strings.Contains(line, "1.7.0") && fields[len(fields)-1] == "one"
 	}
 	if !added || !removed || strings.Contains(text, "incomplete") {
 		t.Errorf("since the promotion:\n%s", text)
 	}
-	if text := images("--since", since(start.Add(-time.Hour)), "--until", since(middle)); strings.Contains(text, "1.8.0") || !strings.Contains(text, "+") {
+	if text := images("--since", since(start.Add(-time.Hour)), "--until", since(middle)); strings.Contains(
+		text,
+		"1.8.0",
+	) ||
+		!strings.Contains(text, "+") {
 		t.Errorf("until the promotion:\n%s", text)
 	}
 }

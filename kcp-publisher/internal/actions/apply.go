@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,8 +36,9 @@ type Result struct {
 	Unrecorded error
 }
 
-// Apply reads an object, changes it, writes it and records an Event on it. It repeats the change after a conflict,
-// because the publisher writes the same objects. by is the name of the user for the Event; empty if unknown.
+// Apply reads an object, changes it, writes it and records an Event on it. An action that changes nothing writes
+// nothing and records no Event. Apply repeats the change after a conflict, because the publisher writes the same
+// objects. by is the name of the user for the Event; empty if unknown.
 func Apply[T any, P interface {
 	*T
 	client.Object
@@ -44,6 +46,7 @@ func Apply[T any, P interface {
 }](ctx context.Context, api client.Client, key client.ObjectKey, by string, action Action[T]) (Result, error) {
 	var result Result
 	var object P
+	changed := false
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		object = P(new(T))
 		if err := api.Get(ctx, key, object); err != nil {
@@ -54,12 +57,15 @@ func Apply[T any, P interface {
 		if result.Effect, err = action.Change(object); err != nil {
 			return err
 		}
+		if changed = !equality.Semantic.DeepEqual(before, object); !changed {
+			return nil
+		}
 		if err := api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("change %s: %w", key, err)
 		}
 		return nil
 	})
-	if err == nil {
+	if err == nil && changed {
 		result.Unrecorded = record(ctx, api, object, by, action.Reason, result.Effect, time.Now())
 	}
 	return result, err
@@ -87,7 +93,9 @@ func record(
 	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Namespace: object.GetNamespace(), GenerateName: object.GetName() + "."},
 		InvolvedObject: corev1.ObjectReference{
-			APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName(),
+			APIVersion: kind.GroupVersion().
+				String(),
+			Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName(),
 			UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 		},
 		Type: corev1.EventTypeNormal, Reason: reason, Message: message, Count: 1, Source: corev1.EventSource{Component: component},

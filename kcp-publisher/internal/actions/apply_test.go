@@ -51,6 +51,22 @@ func TestActionsAreRecordedAsEvents(t *testing.T) {
 	}
 }
 
+func TestActionThatChangesNothingIsNotRecorded(t *testing.T) {
+	api := apiWith(t, interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errors.New("nothing to write")
+		},
+	})
+	result, err := actions.Apply(t.Context(), api, berlin, "ada", actions.EndCheckRun("1"))
+	if err != nil || result.Effect != "has no such request" {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	var events corev1.EventList
+	if err := api.List(t.Context(), &events); err != nil || len(events.Items) != 0 {
+		t.Errorf("got %d Events, %v", len(events.Items), err)
+	}
+}
+
 func TestActionSucceedsWithoutTheRightToCreateEvents(t *testing.T) {
 	api := apiWith(
 		t,

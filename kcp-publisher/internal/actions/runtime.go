@@ -70,7 +70,11 @@ func Reconcile(now time.Time) Runtime {
 		if plan.Skipped(kyma) {
 			return "", errors.New("it is suspended: run `kcp-publisher resume` first")
 		}
-		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationReconcileRequested, now.UTC().Format(time.RFC3339Nano))
+		kyma.Annotations = with(
+			kyma.Annotations,
+			v1beta2.AnnotationReconcileRequested,
+			now.UTC().Format(time.RFC3339Nano),
+		)
 		return "will be reconciled", nil
 	}}
 }
@@ -89,7 +93,7 @@ func RunChecks(run bundle.CheckRun) Runtime {
 			return "", err
 		}
 		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationCheckRun, string(text))
-		return "will measure " + run.Module, nil
+		return "has a request to measure the checks of module " + run.Module, nil
 	}}
 }
 
@@ -101,7 +105,7 @@ func EndCheckRun(id string) Runtime {
 			return "has no such request", nil //nolint:nilerr // an unreadable annotation is another request
 		}
 		delete(kyma.Annotations, v1beta2.AnnotationCheckRun)
-		return "is measured", nil
+		return "no longer has a request to measure checks", nil
 	}}
 }
 

@@ -45,8 +45,8 @@ func newImages() *cobra.Command {
 		Use: "images", Short: "shows which image runs in which runtimes", Args: cli.Exactly(0, "no arguments"),
 		Long: "images joins the module versions that the runtimes report with the images of each version. It finds these in signed\n" +
 			"bundles: images that the module lists, and images that its rendered objects use. Each version is read and rendered once.\n\n" +
-			"With --since, it shows the images that runtimes got and lost, by the bundles that were in force at both times. It follows\n" +
-			"the signed chain of each runtime's bundles, as far back as the registry keeps them.",
+			"With --since, it compares the bundles that were published at two times: rows with + and - name the runtimes whose bundle\n" +
+			"gained or lost an image. It follows the signed chain of each runtime's bundles, as far back as the registry keeps them.",
 		Example: "  kcp-publisher images --from registry.example/fleet --trust root.json --image kyma/keda\n" +
 			"  kcp-publisher images --from registry.example/fleet --trust root.json --since 2026-11-01",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -68,8 +68,13 @@ func newImages() *cobra.Command {
 		"show this image only: a reference, a digest, or a name with or without its registry",
 	)
 	flags.StringVar(&f.module, "module", "", "show images of this module only")
-	flags.StringVar(&f.since, "since", "", "show the difference since this time: a day, or RFC 3339")
-	flags.StringVar(&f.until, "until", "", "with --since: end of the period; default: now")
+	flags.StringVar(
+		&f.since,
+		"since",
+		"",
+		"compare with the bundles of this time: 2026-11-01 (midnight UTC), or RFC 3339",
+	)
+	flags.StringVar(&f.until, "until", "", "with --since: the second time; default: now")
 	f.rendering.add(flags, "")
 	cli.OutputFlag(flags, &f.format, formatCycloneDX, formatSPDX)
 	f.registry.AddFlags(flags)

@@ -22,13 +22,12 @@ type period struct{ since, until time.Time }
 func (f *imagesFlags) period(now time.Time) (*period, error) {
 	if f.since == "" {
 		if f.until != "" {
-			return nil, cli.Usage(errors.New("--until needs --since"))
+			return nil, cli.Usage(errors.New("--until requires --since"))
 		}
 		return nil, nil
 	}
 	if f.format == formatCycloneDX || f.format == formatSPDX {
-		return nil, cli.Usage(fmt.Errorf("-o %s is a state, and --since asks for a difference: use table, json or yaml",
-			f.format))
+		return nil, cli.Usage(fmt.Errorf("--since does not support -o %s: use table, json or yaml", f.format))
 	}
 	p := period{until: now}
 	var err error
@@ -41,7 +40,7 @@ func (f *imagesFlags) period(now time.Time) (*period, error) {
 		}
 	}
 	if !p.since.Before(p.until) {
-		return nil, cli.Usage(fmt.Errorf("--since %s is not before --until %s",
+		return nil, cli.Usage(fmt.Errorf("--since %s must be before the end of the period, %s",
 			p.since.Format(time.RFC3339), p.until.Format(time.RFC3339)))
 	}
 	return &p, nil
@@ -54,10 +53,12 @@ func pointInTime(flag, text string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, cli.Usage(fmt.Errorf("%s %q: want a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text))
+	return time.Time{}, cli.Usage(
+		fmt.Errorf("%s %q: want a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text),
+	)
 }
 
-// compare prints the difference between the images of two times, by the bundles that were in force.
+// compare prints the difference between the images of two times, by the bundles that were published.
 func (f *imagesFlags) compare(
 	ctx context.Context,
 	out io.Writer,
@@ -109,12 +110,14 @@ func drawDifference(out io.Writer, d inventory.Difference) {
 		}{{"-", c.Removed}, {"+", c.Added}} {
 			if n := len(side.ids); n > 0 {
 				first := side.ids[:min(n, maxRuntimesNamed)]
-				t.AppendRow(table.Row{side.sign, c.Reference, c.Name, c.Version, fmt.Sprintf("%d: %s", n, shortened(first, n))})
+				t.AppendRow(
+					table.Row{side.sign, c.Reference, c.Name, c.Version, fmt.Sprintf("%d: %s", n, shortened(first, n))},
+				)
 			}
 		}
 	}
 	if t.Length() == 0 {
-		fmt.Fprintln(out, "no image changed")
+		fmt.Fprintln(out, "no image changes found")
 	} else {
 		t.Render()
 	}
@@ -126,6 +129,6 @@ func drawDifference(out io.Writer, d inventory.Difference) {
 		fmt.Fprintf(out, "\nincomplete: runtime %s: %s\n", u.Runtime, u.Problem)
 	}
 	if more := len(d.Unread) - maxRuntimesNamed; more > 0 {
-		fmt.Fprintf(out, "\nincomplete: %s more\n", several(more, "runtime"))
+		fmt.Fprintf(out, "\nincomplete: %s\n", several(more, "more runtime"))
 	}
 }

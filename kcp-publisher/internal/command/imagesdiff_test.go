@@ -13,15 +13,15 @@ func TestPeriodOfImagesIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		since, until, format, want, refuse string
 	}{
-		"none":         {want: "none"},
-		"a day":        {since: "2026-11-01", want: "2026-11-01T00:00:00Z 2026-11-26T12:00:00Z"},
-		"two times":    {since: "2026-11-01T02:00:00+02:00", until: "2026-11-02", want: "2026-11-01T00:00:00Z 2026-11-02T00:00:00Z"},
-		"no begin":     {until: "2026-11-01", refuse: "--until needs --since"},
-		"the future":   {since: "2026-12-01", refuse: "is not before --until"},
-		"no time":      {since: "yesterday", refuse: `--since "yesterday": want a time such as 2026-11-01`},
-		"a bad end":    {since: "2026-11-01", until: "now", refuse: `--until "now"`},
-		"a bill":       {since: "2026-11-01", format: formatSPDX, refuse: "use table, json or yaml"},
-		"another bill": {since: "2026-11-01", format: formatCycloneDX, refuse: "use table, json or yaml"},
+		"none":        {want: "none"},
+		"a day":       {since: "2026-11-01", want: "2026-11-01T00:00:00Z 2026-11-26T12:00:00Z"},
+		"two times":   {since: "2026-11-01T02:00:00+02:00", until: "2026-11-02", want: "2026-11-01T00:00:00Z 2026-11-02T00:00:00Z"},
+		"only an end": {until: "2026-11-01", refuse: "--until requires --since"},
+		"the future":  {since: "2026-12-01", refuse: "must be before the end of the period"},
+		"no time":     {since: "yesterday", refuse: `--since "yesterday": want a time such as 2026-11-01`},
+		"a bad end":   {since: "2026-11-01", until: "now", refuse: `--until "now"`},
+		"SPDX":        {since: "2026-11-01", format: formatSPDX, refuse: "does not support -o"},
+		"CycloneDX":   {since: "2026-11-01", format: formatCycloneDX, refuse: "does not support -o"},
 	} {
 		f := &imagesFlags{since: c.since, until: c.until, format: c.format}
 		p, err := f.period(now)
@@ -42,11 +42,13 @@ func TestDifferenceOfImagesIsDrawn(t *testing.T) {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	d := inventory.Difference{Since: at, Until: at.Add(24 * time.Hour)}
 	var out strings.Builder
-	if drawDifference(&out, d); !strings.Contains(out.String(), "no image changed") {
+	if drawDifference(&out, d); !strings.Contains(out.String(), "no image changes found") {
 		t.Errorf("without changes:\n%s", &out)
 	}
 	keda := inventory.Module{Name: "keda", Version: "1.9.0"}
-	d.Changes = []inventory.Change{{Reference: "lab/keda:9", Module: keda, Added: []string{"a", "b", "c", "d"}, Removed: []string{"z"}}}
+	d.Changes = []inventory.Change{
+		{Reference: "lab/keda:9", Module: keda, Added: []string{"a", "b", "c", "d"}, Removed: []string{"z"}},
+	}
 	d.Unknown = []inventory.Unknown{{Module: keda, Runtimes: 2, Problem: "gone"}}
 	for range 5 {
 		d.Unread = append(d.Unread, inventory.Unread{Runtime: "berlin", Problem: "pruned"})
@@ -55,7 +57,7 @@ func TestDifferenceOfImagesIsDrawn(t *testing.T) {
 	drawDifference(&out, d)
 	for _, want := range []string{
 		"from 2026-11-01T00:00:00Z to 2026-11-02T00:00:00Z", "4: a, b, c, …", "1: z", "incomplete: module keda 1.9.0 in 2 runtimes: gone",
-		"incomplete: runtime berlin: pruned", "incomplete: 2 runtimes more",
+		"incomplete: runtime berlin: pruned", "incomplete: 2 more runtimes",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &out)

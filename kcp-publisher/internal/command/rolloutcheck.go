@@ -33,14 +33,14 @@ const (
 	endTimeout = 10 * time.Second
 )
 
-const rolloutCheckHelp = `check reads the checks for a module and its channel from the RolloutPolicy, and requests
-that the agent of one runtime measures each of them once. The request reaches the agent in its next signed bundle, and
-the result returns in its signed report. Nothing changes in the runtime, no Job starts, and the result counts for no
-rollout.
+const rolloutCheckHelp = `check reads a module's checks from the RolloutPolicy of its channel and asks the agent of one
+runtime to measure each once. The request reaches the agent in its next signed bundle, and the result returns in its
+signed report. Nothing changes in the runtime, and no rollout counts the result. One measurement decides: thresholds do
+not apply. No Job starts, so a check of kind job is Inconclusive.
 
-The command exits with 1 unless all checks are Passed. After --timeout, the request stays: --last shows the result once
-it is reported. The request is the annotation ` + v1beta2.AnnotationCheckRun + ` of the Kyma, which needs the verb
-run-checks.`
+The command exits with 1 unless all checks are Passed. The request is the annotation ` + v1beta2.AnnotationCheckRun + `
+of the Kyma, which needs the verb run-checks. The command removes it with the result. After --timeout it stays, and
+--last shows the result once it is reported.`
 
 const rolloutCheckExamples = `  kcp-publisher rollout check berlin keda --location registry.example/fleet
   kcp-publisher rollout check berlin keda --wave canary --check latency --location registry.example/fleet
@@ -64,11 +64,11 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
-				return cli.Usage(errors.New("want a runtime id and a module"))
+				return cli.Usage(errors.New("want two arguments: a runtime id and a module"))
 			case f.timeout < 0:
 				return cli.Usage(fmt.Errorf("--timeout %s: want 0 or more", f.timeout))
 			case f.file != "" && !f.last:
-				return cli.Usage(errors.New("--file has a report of the past: use it with --last"))
+				return cli.Usage(errors.New("--file requires --last, because the file contains an earlier report"))
 			}
 			return f.checkSource()
 		},
@@ -95,7 +95,7 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 		}
 		if run := report.checkRun; run == nil || run.Module != module {
 			return fmt.Errorf(
-				"runtime %s: its report of %s has no check run of module %s: run the command without --last",
+				"the report of runtime %s of %s has no check run of module %s: run the command without --last",
 				report.Runtime,
 				report.Time.UTC().Format(time.RFC3339),
 				module,
@@ -131,7 +131,7 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), endTimeout)
 	defer cancel()
 	if _, err := one.apply(ctx, api, actions.EndCheckRun(run.ID)); err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "the request stays in the Kyma: %v\n", err)
+		fmt.Fprintf(cmd.ErrOrStderr(), "failed to remove the request from the Kyma: %v\n", err)
 	}
 	return f.show(cmd.OutOrStdout(), report)
 }
@@ -174,10 +174,10 @@ func (f *rolloutCheckFlags) request(
 func measures(kyma *v1beta2.Kyma) error {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil {
-		return errors.New("it has not reported yet")
+		return errors.New("the agent has not reported yet")
 	}
 	if !slices.Contains(r.Observed.Features, string(bundle.FeatureCheckRun)) {
-		return fmt.Errorf("its agent does not support the feature %s: upgrade it", bundle.FeatureCheckRun)
+		return fmt.Errorf("the agent does not support feature %s: upgrade the agent", bundle.FeatureCheckRun)
 	}
 	return nil
 }
@@ -194,7 +194,10 @@ func modulesOf(kyma *v1beta2.Kyma) []string {
 // or check that does not exist, and a check that waves define differently.
 func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet.Check, error) {
 	var all []fleet.Check
-	known := wave == ""
+	known, where := wave == "", "RolloutPolicy "+policy.Name
+	if wave != "" {
+		where = fmt.Sprintf("wave %s of %s", wave, where)
+	}
 	for _, w := range policy.Spec.Waves {
 		if wave != "" && w.Name != wave {
 			continue
@@ -219,14 +222,14 @@ func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet
 	}
 	for _, name := range names {
 		if !slices.ContainsFunc(all, func(c fleet.Check) bool { return c.Name == name }) {
-			return nil, fmt.Errorf("RolloutPolicy %s has no check %s", policy.Name, name)
+			return nil, fmt.Errorf("%s has no check %s", where, name)
 		}
 	}
 	if len(names) > 0 {
 		all = slices.DeleteFunc(all, func(c fleet.Check) bool { return !slices.Contains(names, c.Name) })
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("RolloutPolicy %s has no checks", policy.Name)
+		return nil, fmt.Errorf("%s has no checks", where)
 	}
 	slices.SortFunc(all, func(a, b fleet.Check) int { return cmp.Compare(a.Name, b.Name) })
 	return all, nil
@@ -253,9 +256,11 @@ func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (repor
 	case problem != nil:
 		return report, problem
 	}
-	return report, fmt.Errorf("runtime %s has not reported a result within %s: the request stays. "+
-		"Its agent polls at intervals, and a carried runtime waits for its carrier. Use --last to show the result later",
-		runtime, f.timeout)
+	return report, fmt.Errorf(
+		"runtime %s reported no result within %s. The request remains: use --last to show the result later",
+		runtime,
+		f.timeout,
+	)
 }
 
 // show prints the result of a check run. The error names the checks that are not Passed.
@@ -281,11 +286,11 @@ func (f *rolloutCheckFlags) show(out io.Writer, report signedReport) error {
 
 func drawCheckRun(out io.Writer, report signedReport, now time.Time) {
 	run := report.checkRun
-	fmt.Fprintf(out, "module %s %s in runtime %s, measured %s ago\n\n", run.Module, run.Version, report.Runtime,
-		age.HumanDuration(now.Sub(run.Measured)))
-	if len(run.Checks) == 0 {
+	if run.Problem != "" {
 		return
 	}
+	fmt.Fprintf(out, "module %s %s in runtime %s, measured %s ago\n\n", run.Module, run.Version, report.Runtime,
+		age.HumanDuration(now.Sub(run.Measured)))
 	t := newTable(out)
 	t.AppendHeader(table.Row{"CHECK", "RESULT", "VALUE", "MESSAGE"})
 	for _, c := range run.Checks {

@@ -2,6 +2,8 @@ package command
 
 import (
 	"bytes"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
 func celCheck(name, expression string) fleet.Check {
@@ -34,9 +37,9 @@ func TestChecksOfAPolicyAreSelected(t *testing.T) {
 		"a check of a wave": {"canary", []string{"works"}, "works", ""},
 		"different checks": {"", nil, "",
 			"waves of RolloutPolicy careful define check works differently: select one with --wave"},
-		"a wave without any":  {"rest", nil, "", "RolloutPolicy careful has no checks"},
+		"a wave without any":  {"rest", nil, "", "wave rest of RolloutPolicy careful has no checks"},
 		"a missing wave":      {"last", nil, "", "RolloutPolicy careful has no wave last"},
-		"a check that is not": {"half", []string{"fast"}, "", "RolloutPolicy careful has no check fast"},
+		"a check that is not": {"half", []string{"fast"}, "", "wave half of RolloutPolicy careful has no check fast"},
 	} {
 		checks, err := checksOf(policy, c.wave, c.names)
 		names := make([]string, 0, len(checks))
@@ -60,7 +63,7 @@ func TestAgentsMustSupportCheckRuns(t *testing.T) {
 		t.Errorf("without a report: %v", err)
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Features: []string{"checks"}}}
-	if err := measures(kyma); err == nil || !strings.Contains(err.Error(), "check-run: upgrade it") {
+	if err := measures(kyma); err == nil || !strings.Contains(err.Error(), "check-run: upgrade the agent") {
 		t.Errorf("an old agent: %v", err)
 	}
 	kyma.Status.Runtime.Observed.Features = []string{"check-run", "checks"}
@@ -102,18 +105,46 @@ func TestResultOfACheckRunIsShown(t *testing.T) {
 	if err := f.show(&out, report); err != nil {
 		t.Errorf("all are Passed: %v", err)
 	}
-	report.checkRun = &bundle.ReportedCheckRun{Problem: "the runtime does not have module keda"}
+	report.checkRun = &bundle.ReportedCheckRun{Problem: "module keda is not installed in the runtime"}
 	if err := f.show(&out, report); err == nil ||
-		!strings.Contains(err.Error(), "runtime berlin: the runtime does not have module keda") {
+		!strings.Contains(err.Error(), "runtime berlin: module keda is not installed in the runtime") {
 		t.Errorf("got %v", err)
 	}
 }
 
+func TestChecksGuideShowsTheActualOutput(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/guides/checks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	latency := checks.JudgeNumber(fleet.PromQLCheck{Max: "0.5", MaxIncreasePercent: new(int32(50))}, 0.92, "0.21")
+	now := time.Now()
+	report := signedReport{Runtime: "r-17", checkRun: &bundle.ReportedCheckRun{
+		Module: "keda", Version: "1.9.0", Measured: now.Add(-2 * time.Second),
+		Checks: []bundle.ReportedCheck{
+			{CheckOutcome: v1beta2.CheckOutcome{
+				Name: "latency", Result: v1beta2.CheckFailed, Value: latency.Value, Before: "0.21", Message: latency.Message,
+			}},
+			{CheckOutcome: v1beta2.CheckOutcome{Name: "no-failed-objects", Result: v1beta2.CheckPassed}},
+		},
+	}}
+	var out bytes.Buffer
+	drawCheckRun(&out, report, now)
+	if !strings.Contains(string(page), "```text\n"+trimLines(out.String())+"```\n") {
+		t.Errorf("docs/guides/checks.md does not show this output:\n%s", trimLines(out.String()))
+	}
+}
+
+// trimLines returns a text without spaces at the ends of lines, as editors save it.
+func trimLines(text string) string {
+	return regexp.MustCompile(`(?m) +$`).ReplaceAllString(text, "")
+}
+
 func TestRolloutCheckNeedsAPlaceOfReports(t *testing.T) {
 	for args, want := range map[string]string{
-		"berlin":                         "want a runtime id and a module",
+		"berlin":                         "want two arguments: a runtime id and a module",
 		"berlin keda":                    "set either --location or --file",
-		"berlin keda --file report.json": "use it with --last",
+		"berlin keda --file report.json": "--file requires --last",
 		"berlin keda --location x/y --timeout -1s": "--timeout -1s: want 0 or more",
 	} {
 		if o := run(append([]string{"rollout", "check"}, strings.Fields(args)...)...); o.code != 2 ||

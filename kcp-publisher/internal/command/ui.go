@@ -61,7 +61,12 @@ func newUI(g *cli.Root) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.add(flags, "the Kymas")
-	flags.StringVar(&f.address, "bind-address", "127.0.0.1:8085", "address to listen on; must be a loopback address without --external-url")
+	flags.StringVar(
+		&f.address,
+		"bind-address",
+		"127.0.0.1:8085",
+		"address to listen on; must be a loopback address without --external-url",
+	)
 	flags.BoolVar(&f.open, "open", false, "open the UI in a browser; only without --external-url")
 	f.origins.add(flags)
 	f.signIn.add(flags)
@@ -76,7 +81,12 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		return cli.Usage(errors.New("--location and --trust: set both or neither"))
 	}
 	if !f.signIn.enabled() && !loopback(f.address) {
-		return cli.Usage(fmt.Errorf("--bind-address %q: want a loopback address such as 127.0.0.1:8085, or --external-url: otherwise others would see the fleet with your rights", f.address))
+		return cli.Usage(
+			fmt.Errorf(
+				"--bind-address %q: want a loopback address such as 127.0.0.1:8085, or --external-url: otherwise others would see the fleet with your rights",
+				f.address,
+			),
+		)
 	}
 	crlog.SetLogger(log)
 	config, err := f.cluster.Config()
@@ -89,11 +99,18 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	}
 	var read atomic.Int64
 	slimmer := controller.NewSlimmer()
-	objects, err := cache.New(config, cache.Options{Scheme: scheme, DefaultNamespaces: map[string]cache.Config{f.namespace: {}}, DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Transform: func(object any) (any, error) {
-			read.Add(1)
-			return slimmer.Transform(object)
-		}}}})
+	objects, err := cache.New(
+		config,
+		cache.Options{
+			Scheme:            scheme,
+			DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
+			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Transform: func(object any) (any, error) {
+				read.Add(1)
+				return slimmer.Transform(object)
+			}}},
+		},
+	)
 	if err != nil {
 		return err
 	}
@@ -134,13 +151,27 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		return nil
 	})
 	group.Go(func() error {
-		return serveUntil(running, log, serve.New(probed(source.Ready, handler), pageLimits), listener, f.signIn.certificate, f.signIn.tls)
+		return serveUntil(
+			running,
+			log,
+			serve.New(probed(source.Ready, handler), pageLimits),
+			listener,
+			f.signIn.certificate,
+			f.signIn.tls,
+		)
 	})
 	return group.Wait()
 }
 
 // handler returns the pages with the authentication of their users.
-func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, own client.Client, source *ui.Source, log logr.Logger) (http.Handler, error) {
+func (f *uiFlags) handler(
+	out io.Writer,
+	address string,
+	config *rest.Config,
+	own client.Client,
+	source *ui.Source,
+	log logr.Logger,
+) (http.Handler, error) {
 	options := ui.Options{Source: source, Log: log, Now: time.Now}
 	if f.origins.location != "" || f.origins.trust != "" {
 		options.Origins = func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error) {
@@ -150,7 +181,12 @@ func (f *uiFlags) handler(out io.Writer, address string, config *rest.Config, ow
 		options.Contents = f.contents
 	}
 	if f.signIn.enabled() {
-		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.namespace, log)
+		gate, err := f.signIn.gate(
+			config,
+			client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()},
+			f.namespace,
+			log,
+		)
 		if err != nil {
 			return nil, err
 		}
@@ -188,7 +224,12 @@ func (f *uiFlags) contents(
 
 // readFirst reads the unhealthy runtimes of a large fleet and only the names of the others. That takes a fraction of
 // the time for all Kymas.
-func (f *uiFlags) readFirst(ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet)) error {
+func (f *uiFlags) readFirst(
+	ctx context.Context,
+	table rest.Interface,
+	own client.Reader,
+	show func(fleet.Fleet),
+) error {
 	all := scope{namespace: f.namespace, selector: labels.Everything()}
 	rows, err := listRows(ctx, table, all)
 	if err != nil {
@@ -238,7 +279,8 @@ func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input
 // mayRead checks the rights to read the fleet before serving, because a cache would retry forever.
 func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{}, &v1alpha1.RolloutList{}} {
-		if err := own.List(ctx, list, client.InNamespace(f.namespace), client.Limit(1)); err != nil && !meta.IsNoMatchError(err) {
+		if err := own.List(ctx, list, client.InNamespace(f.namespace), client.Limit(1)); err != nil &&
+			!meta.IsNoMatchError(err) {
 			return fmt.Errorf("read the fleet in namespace %s: %w", f.namespace, err)
 		}
 	}

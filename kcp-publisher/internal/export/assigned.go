@@ -15,10 +15,10 @@ import (
 // maxChain limits the bundles of one runtime that Assigned reads.
 const maxChain = 1000
 
-// Assigned returns the runtimes with the module versions of the bundles that were in force at each time, one list for
-// each. A bundle is in force from its signed time of issue until that of the next one. The runtimes have the digests of
-// their newest bundles, from which Assigned follows the signed chain back. A runtime without a bundle at a time is
-// missing in that list.
+// Assigned returns one list of runtimes for each time, with the module versions of the bundles that were in force then.
+// A bundle is in force from its signed time of issue until that of the next one. Each of the given runtimes names its
+// newest bundle, from which Assigned follows the signed chain back. A list omits a runtime without a bundle at that time.
+// unread has the runtimes whose bundles could not be read back to all times; no list contains them.
 func Assigned(
 	ctx context.Context,
 	options Options,
@@ -59,11 +59,11 @@ func (g *gathering) assigned(
 	found, open, next := make([]*inventory.Runtime, len(times)), len(times), r.Bundle
 	for read := 0; next != "" && open > 0; read++ {
 		if read == maxChain {
-			return nil, fmt.Errorf("more than %d bundles since then", maxChain)
+			return nil, fmt.Errorf("more than %d bundles were issued since the requested time", maxChain)
 		}
 		verified, _, err := g.verified(ctx, repository, r.ID, next)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, fmt.Errorf("bundle %s is not in the registry any more", next)
+			return nil, fmt.Errorf("bundle %s is no longer in the registry", next)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read bundle %s: %w", next, err)

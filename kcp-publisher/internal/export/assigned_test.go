@@ -36,7 +36,11 @@ func TestAssignedFollowsTheChainBackToEachTime(t *testing.T) {
 	munich := f.publish("munich", version("1.1.0"))
 	f.later = 3 * time.Hour
 	berlin := f.publish("berlin", version("1.2.0"))
-	runtimes := []inventory.Runtime{{ID: "berlin", Bundle: berlin.String()}, {ID: "munich", Bundle: munich.String()}, {ID: "new"}}
+	runtimes := []inventory.Runtime{
+		{ID: "berlin", Bundle: berlin.String()},
+		{ID: "munich", Bundle: munich.String()},
+		{ID: "new"},
+	}
 
 	for after, want := range map[time.Duration]string{
 		-time.Minute:                "",
@@ -73,7 +77,8 @@ func TestAssignedReportsPrunedBundles(t *testing.T) {
 	runtimes := []inventory.Runtime{{ID: "berlin", Bundle: newest.String()}}
 	at, unread, err := Assigned(t.Context(), f.options(), runtimes, noon, noon.Add(2*time.Hour))
 	f.must(err)
-	if len(at[0])+len(at[1]) != 0 || len(unread) != 1 || !strings.Contains(unread[0].Problem, "is not in the registry any more") {
+	if len(at[0])+len(at[1]) != 0 || len(unread) != 1 ||
+		!strings.Contains(unread[0].Problem, "is no longer in the registry") {
 		t.Errorf("got %+v, unread %+v", at, unread)
 	}
 	// Later times do not need the pruned one.

@@ -57,7 +57,12 @@ func newFleet(t *testing.T) *fleet {
 	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
 	server := httptest.NewServer(handlers.NewApp(context.WithoutCancel(t.Context()), config))
 	t.Cleanup(server.Close)
-	f := &fleet{t: t, host: strings.TrimPrefix(server.URL, "http://"), last: map[string]*bundle.Position{}, random: rand.New(rand.NewPCG(1, 2))}
+	f := &fleet{
+		t:      t,
+		host:   strings.TrimPrefix(server.URL, "http://"),
+		last:   map[string]*bundle.Position{},
+		random: rand.New(rand.NewPCG(1, 2)),
+	}
 	var err error
 	f.registries, err = store.NewRegistries(store.Access{})
 	f.must(err)
@@ -135,17 +140,36 @@ func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.D
 		sequence = f.last[runtime].Sequence + 1
 	}
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
-		Audience: bundle.Audience{Runtime: runtime}, Epoch: f.keys.Root.Epoch, RootVersion: 1, Sequence: sequence, Previous: f.last[runtime],
+		Audience: bundle.Audience{
+			Runtime: runtime,
+		}, Epoch: f.keys.Root.Epoch, RootVersion: 1, Sequence: sequence, Previous: f.last[runtime],
 		IssuedAt: noon.Add(f.later), ExpiresAt: noon.Add(f.later + time.Hour),
 	}, f.keys.Signer)
 	f.must(err)
-	f.must(store.PushBundle(f.t.Context(), f.place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
+	f.must(
+		store.PushBundle(
+			f.t.Context(),
+			f.place,
+			runtime,
+			documents,
+			manifest,
+			func(digest.Digest) bool { return false },
+		),
+	)
 	f.last[runtime] = &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
 	return manifest.Descriptor.Digest
 }
 
 func (f *fleet) options(runtimes ...string) Options {
-	return Options{Place: f.place, Registries: f.registries, Keys: f.keys, Runtimes: runtimes, Offers: true, Sign: true, Now: noon}
+	return Options{
+		Place:      f.place,
+		Registries: f.registries,
+		Keys:       f.keys,
+		Runtimes:   runtimes,
+		Offers:     true,
+		Sign:       true,
+		Now:        noon,
+	}
 }
 
 func (f *fleet) gather(options Options) Parcel {
@@ -249,7 +273,10 @@ func TestOffersOfARuntimeAreExported(t *testing.T) {
 	}}
 	f.publishState("berlin", bundle.DesiredState{
 		CRDs: []string{}, Manifests: []bundle.Manifest{keda}, Offers: []bundle.Manifest{nats},
-		Settings: bundle.Settings{Autonomy: bundle.AutonomyCatalog, Agent: f.host + "/lab/agent@" + agent.Descriptor.Digest.String()},
+		Settings: bundle.Settings{
+			Autonomy: bundle.AutonomyCatalog,
+			Agent:    f.host + "/lab/agent@" + agent.Descriptor.Digest.String(),
+		},
 	})
 	for name, c := range map[string]struct{ offers, images bool }{"everything": {true, true}, "contents": {true, false}, "only the requested modules": {false, true}} {
 		options := f.options("berlin")
@@ -308,11 +335,19 @@ func (f *fleet) image(name string, platforms ...string) (bundle.Blob, map[string
 		return blob
 	}
 	for _, platform := range platforms {
-		layer, config := bundle.NewBlob(ocispec.MediaTypeImageLayer, f.noise(1000)), bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte(`{}`))
+		layer, config := bundle.NewBlob(
+			ocispec.MediaTypeImageLayer,
+			f.noise(1000),
+		), bundle.NewBlob(
+			ocispec.MediaTypeImageConfig,
+			[]byte(`{}`),
+		)
 		f.push(repository, layer)
 		f.push(repository, config)
 		manifest := push(ocispec.MediaTypeImageManifest, ocispec.Manifest{
-			Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor},
+			Versioned: specs.Versioned{
+				SchemaVersion: 2,
+			}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor},
 		}, "")
 		parts := strings.Split(platform, "/")
 		manifest.Descriptor.Platform = &ocispec.Platform{OS: parts[0], Architecture: parts[1]}

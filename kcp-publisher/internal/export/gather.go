@@ -59,7 +59,14 @@ type gathering struct {
 // Gather reads the newest bundles of the runtimes and all objects that they refer to. It does not read the contents'
 // bytes.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
-	g := &gathering{Options: options, known: map[string]map[place]bool{}, images: &imageFinder{registries: options.Registries, platforms: options.Platforms}, used: usedImages{}, roots: map[string]int64{}, modules: map[string]*ModuleImages{}}
+	g := &gathering{
+		Options: options,
+		known:   map[string]map[place]bool{},
+		images:  &imageFinder{registries: options.Registries, platforms: options.Platforms},
+		used:    usedImages{},
+		roots:   map[string]int64{},
+		modules: map[string]*ModuleImages{},
+	}
 	for _, runtime := range options.Runtimes {
 		if err := g.runtime(ctx, runtime); err != nil {
 			return Parcel{}, fmt.Errorf("runtime %s: %w", runtime, err)
@@ -127,7 +134,12 @@ func (g *gathering) noteModules(b published) {
 		return
 	}
 	for _, m := range g.taken(b) {
-		images := ModuleImages{Module: m.Module, Version: m.Version, Rendered: g.Rendering != nil, Listed: len(m.Spec.LocalizedImages)}
+		images := ModuleImages{
+			Module:   m.Module,
+			Version:  m.Version,
+			Rendered: g.Rendering != nil,
+			Listed:   len(m.Spec.LocalizedImages),
+		}
 		if g.modules[images.String()] == nil { // another runtime can have the same module
 			g.modules[images.String()] = &images
 		}
@@ -185,7 +197,13 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published, ne
 		return nil, err
 	}
 	name := fmt.Sprintf("%s, sequence %d", runtime, b.Statement.Predicate.Sequence)
-	own := need{runtime: runtime, kind: KindBundle, name: name, repository: bundle.DesiredRepository(runtime), item: airgap.InMemory(b.manifest)}
+	own := need{
+		runtime:    runtime,
+		kind:       KindBundle,
+		name:       name,
+		repository: bundle.DesiredRepository(runtime),
+		item:       airgap.InMemory(b.manifest),
+	}
 	needs := []need{own}
 	for _, d := range []ocispec.Descriptor{b.Config, b.Catalog} {
 		own.item = itemFrom(repository, d)
@@ -213,7 +231,13 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published, ne
 }
 
 // module adds the blobs of a module, or only the proof of its release.
-func (g *gathering) module(ctx context.Context, needs []need, runtime string, m bundle.Manifest, whole bool) ([]need, error) {
+func (g *gathering) module(
+	ctx context.Context,
+	needs []need,
+	runtime string,
+	m bundle.Manifest,
+	whole bool,
+) ([]need, error) {
 	wrapped := func(err error) error { return fmt.Errorf("module %s: %w", m.Module, err) }
 	for _, c := range m.Release {
 		held, err := g.held(ctx, runtime, KindRelease, m.Module+" "+m.Version, c)
@@ -245,7 +269,12 @@ func (g *gathering) module(ctx context.Context, needs []need, runtime string, m 
 }
 
 // image adds an image that the operator configured or that a module names.
-func (g *gathering) image(ctx context.Context, needs []need, runtime, reference string, configured bool) ([]need, error) {
+func (g *gathering) image(
+	ctx context.Context,
+	needs []need,
+	runtime, reference string,
+	configured bool,
+) ([]need, error) {
 	found, err := g.images.find(ctx, reference, configured)
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", reference, err)
@@ -268,7 +297,13 @@ func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bund
 	if err != nil {
 		return nil, err
 	}
-	n := need{runtime: runtime, kind: kind, name: name, repository: bundle.ContentRepository, item: itemFrom(from, blob)}
+	n := need{
+		runtime:    runtime,
+		kind:       kind,
+		name:       name,
+		repository: bundle.ContentRepository,
+		item:       itemFrom(from, blob),
+	}
 	held, empty := n, n
 	held.item, held.reference = airgap.InMemory(holder), bundle.ContentRepository+":"+tag
 	empty.item = airgap.InMemory(bundle.EmptyBlob())
@@ -276,7 +311,10 @@ func (g *gathering) held(ctx context.Context, runtime, kind, name string, c bund
 }
 
 func itemFrom(from store.Reader, d ocispec.Descriptor) airgap.Item {
-	return airgap.Item{Descriptor: d, Open: func(ctx context.Context) (io.ReadCloser, error) { return from.Fetch(ctx, d) }}
+	return airgap.Item{
+		Descriptor: d,
+		Open:       func(ctx context.Context) (io.ReadCloser, error) { return from.Fetch(ctx, d) },
+	}
 }
 
 // trust adds the versions of the root that at least one of the runtimes can lack.

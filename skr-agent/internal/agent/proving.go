@@ -86,7 +86,7 @@ func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1b
 	live := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Module() == run.Module })
 	if at < 0 || live < 0 || b.State.Manifests[at].Unmanaged {
 		a.Checks.SetRun(run.ID, prove.Target{Module: run.Module},
-			"the runtime does not have module "+run.Module+", or does not manage it")
+			"module "+run.Module+" is not installed in the runtime, or is unmanaged")
 		return
 	}
 	want := b.State.Manifests[at]

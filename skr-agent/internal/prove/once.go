@@ -10,7 +10,7 @@ import (
 )
 
 // jobsStay is the reason why a run does not measure a check with a Job.
-const jobsStay = "a Job changes the runtime, so a single run does not start it"
+const jobsStay = "a check run does not start Jobs"
 
 // once is a run that measures checks once.
 type once struct {
@@ -27,8 +27,8 @@ func (r *Runner) HasRun(id string) bool {
 	return r.run != nil && r.run.result.ID == id
 }
 
-// SetRun replaces the run: the definitions of the target are measured once, beside all other measurements. problem is
-// the reason why they cannot be measured, "" if they can.
+// SetRun replaces the run. The runner measures each definition of the target once, beside all other measurements. With
+// a problem, it measures nothing, and the problem is the result.
 func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -40,7 +40,7 @@ func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.awake()
 }
 
-// RunResult returns the result of the latest run, nil before its end and without a run.
+// RunResult returns the result of the latest run. It is nil during a run, and if there was none.
 func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -51,8 +51,8 @@ func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	return &result
 }
 
-// takeRun returns the run that has not started, nil for none, and marks it as started. States are those of the module's
-// own checks, for values before the upgrade.
+// takeRun marks a waiting run as started and returns it, nil if no run waits. states are those of the module's own
+// checks, with the values before the upgrade.
 func (r *Runner) takeRun() (run *once, states []checks.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

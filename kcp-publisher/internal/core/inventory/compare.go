@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Change is an image of a module's version that runtimes got or lost between two times.
+// Change is an image of a module's version that the bundles of runtimes gained or lost between two times.
 type Change struct {
 	Reference string `json:"image"`
 	Module
@@ -53,7 +53,7 @@ func Compare(before, after Fleet) []Change {
 		}
 	}
 	slices.SortFunc(changes, func(a, b Change) int {
-		return cmp.Or(cmp.Compare(a.Reference, b.Reference), a.Module.compare(b.Module))
+		return cmp.Or(cmp.Compare(a.Reference, b.Reference), a.compare(b.Module))
 	})
 	return changes
 }
@@ -73,7 +73,7 @@ func (f Fleet) holders() map[use]map[string]bool {
 	return all
 }
 
-// without returns the ids of a set that another does not have, sorted.
+// without returns the ids of all that are not in other, sorted.
 func without(all, other map[string]bool) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		if !other[id] {
@@ -83,12 +83,12 @@ func without(all, other map[string]bool) (ids []string) {
 	return ids
 }
 
-// UnknownIn joins the versions with unknown images of several inventories.
+// UnknownIn returns the versions with unknown images of all inventories, each once and sorted.
 func UnknownIn(fleets ...Fleet) []Unknown {
 	var all []Unknown
 	for _, f := range fleets {
 		all = append(all, f.Unknown...)
 	}
-	slices.SortStableFunc(all, func(a, b Unknown) int { return a.Module.compare(b.Module) })
+	slices.SortStableFunc(all, func(a, b Unknown) int { return a.compare(b.Module) })
 	return slices.CompactFunc(all, func(a, b Unknown) bool { return a.Module == b.Module })
 }

@@ -6,20 +6,20 @@ import (
 )
 
 func TestCompareNamesRuntimesThatGotOrLostAnImage(t *testing.T) {
-	old, new := Module{"keda", "1.0.0"}, Module{"keda", "2.0.0"}
+	old, later := Module{"keda", "1.0.0"}, Module{"keda", "2.0.0"}
 	contents := map[Module]Content{
-		old: {Images: []string{"lab/keda:1", "lab/helper:1"}}, new: {Images: []string{"lab/keda:2", "lab/helper:1"}},
+		old: {Images: []string{"lab/keda:1", "lab/helper:1"}}, later: {Images: []string{"lab/keda:2", "lab/helper:1"}},
 	}
 	runtime := func(id string, modules ...Module) Runtime {
 		return Runtime{ID: id, Reported: noon, Modules: modules}
 	}
 	before := New([]Runtime{runtime("a", old), runtime("b", old), runtime("gone", old)}, contents)
-	after := New([]Runtime{runtime("b", new), runtime("a", old), runtime("c", new)}, contents)
+	after := New([]Runtime{runtime("b", later), runtime("a", old), runtime("c", later)}, contents)
 	want := []Change{
 		{Reference: "lab/helper:1", Module: old, Removed: []string{"b", "gone"}},
-		{Reference: "lab/helper:1", Module: new, Added: []string{"b", "c"}},
+		{Reference: "lab/helper:1", Module: later, Added: []string{"b", "c"}},
 		{Reference: "lab/keda:1", Module: old, Removed: []string{"b", "gone"}},
-		{Reference: "lab/keda:2", Module: new, Added: []string{"b", "c"}},
+		{Reference: "lab/keda:2", Module: later, Added: []string{"b", "c"}},
 	}
 	if got := Compare(before, after); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

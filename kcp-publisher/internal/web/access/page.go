@@ -76,7 +76,14 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 	for _, right := range missing {
 		commands = append(commands, right.Command())
 	}
-	g.SignIn.Forbid(w, who, fmt.Sprintf("The fleet in namespace %s is shown to users who may list all of it. You lack the rights that these commands check:", g.Namespace), commands...)
+	g.SignIn.Forbid(
+		w,
+		who,
+		fmt.Sprintf(
+			"The fleet in namespace %s is shown to users who may list all of it. You lack the rights that these commands check:",
+			g.Namespace,
+		),
+		commands...)
 }
 
 type actKey struct{}

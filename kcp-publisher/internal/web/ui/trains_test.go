@@ -25,14 +25,16 @@ func sampleTrains(context.Context, string) ([]v1alpha1.PromotionPolicy, error) {
 				Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.PolicyModulesMissing,
 				Message: "no ModuleReleaseMeta found for modules: <b>kedda</b>",
 			}},
-			Modules: []v1alpha1.ModuleTrain{{Name: "serverless-with-a-rather-long-name", Versions: []v1alpha1.TrainVersion{
-				{Channel: "dev", Version: "1.8.0", Since: ago(50 * time.Hour), Reason: v1alpha1.WaitPromoted},
-				{
-					Channel: "fast", Version: "1.8.0", Since: ago(90 * time.Minute), Reason: v1alpha1.WaitTimeNotReached,
-					Message: "its time in the channel is not over", Arrival: &metav1.Time{Time: noon.Add(26 * time.Hour)},
-				},
-				{Channel: "regular", Version: "1.7.0", Since: ago(77 * time.Hour), Reason: v1alpha1.WaitArrived},
-			}}},
+			Modules: []v1alpha1.ModuleTrain{
+				{Name: "serverless-with-a-rather-long-name", Versions: []v1alpha1.TrainVersion{
+					{Channel: "dev", Version: "1.8.0", Since: ago(50 * time.Hour), Reason: v1alpha1.WaitPromoted},
+					{
+						Channel: "fast", Version: "1.8.0", Since: ago(90 * time.Minute), Reason: v1alpha1.WaitTimeNotReached,
+						Message: "its time in the channel is not over", Arrival: &metav1.Time{Time: noon.Add(26 * time.Hour)},
+					},
+					{Channel: "regular", Version: "1.7.0", Since: ago(77 * time.Hour), Reason: v1alpha1.WaitArrived},
+				}},
+			},
 		},
 	}
 	return []v1alpha1.PromotionPolicy{policy}, nil
@@ -42,8 +44,9 @@ func TestRolloutsPageShowsTrains(t *testing.T) {
 	s := serve(t, sampleFleet(4, true), nil)
 	_, page, _ := s.get(t, "/rollouts")
 	for _, want := range []string{
-		"serverless-with-a-rather-long-name", "1.8.0", "fast → regular", "TimeNotReached", "its time in the channel is not over",
-		"in the last channel", "Policy weekly", "&lt;b&gt;kedda&lt;/b&gt;",
+		"serverless-with-a-rather-long-name", "1.8.0", "fast → regular",
+		"TimeNotReached: Its time in the channel is not over",
+		"in the last channel", `<td class="wide">weekly</td>`, "Policy weekly", "&lt;b&gt;kedda&lt;/b&gt;",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%q is missing in the page", want)

@@ -463,7 +463,8 @@ func TestFirstPageIsShownDuringTheStart(t *testing.T) {
 	first.Summary.Total = len(first.Runtimes)
 	s.source.First(first, func() int64 { return 40 })
 	status, body, header := s.get(t, "/")
-	if status != http.StatusOK || header.Get("Refresh") != "2" || !strings.Contains(body, "Reading 40 of 100 runtimes") ||
+	if status != http.StatusOK || header.Get("Refresh") != "2" ||
+		!strings.Contains(body, "Reading 40 of 100 runtimes") ||
 		!strings.Contains(body, "Module keda is Error") {
 		t.Errorf("while it is read: %d, %v\n%s", status, header, body)
 	}
