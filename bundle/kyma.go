@@ -101,7 +101,7 @@ func (from Reporter) checkCluster(report Report, enrolled bool) *refusal.Error {
 	return refusal.New(
 		refusal.WrongCluster,
 		"signed with the runtime's key in cluster %s, the runtime enrolled in cluster %s: a copy of the runtime has its key; "+
-			"to use the other cluster, run `kcp-publisher enroll %s`, apply what it prints there and restart the agent",
+			"to use the other cluster, run `kcp-publisher enroll %s`, apply its output there and restart the agent",
 		Quote(report.ClusterUID, maxQuotedBytes),
 		from.ClusterUID,
 		from.Runtime,

@@ -159,20 +159,20 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 		"signed by an unknown key":                   {root, all, newRelease(t, "1.2.0", attacker).documents, "is signed by 0"},
 		"not signed":                                 {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
 		"another descriptor, signed by an attacker":  {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents, "is signed by 0"},
-		"no proof":                             {root, all, nil, "is not among what proves its release"},
+		"no proof":                             {root, all, nil, "is not among the proofs of its release"},
 		"too much proof":                       {root, all, many(), "at most 250"},
 		"proof that is garbage":                {root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00"},
-		"another file":                         {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "none of those that were released"},
-		"a file under another's name":          {root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "none of those that were released"},
-		"another layer":                        {root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents, "none of those that were released"},
-		"another image":                        {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "none of those that were released"},
-		"one image for another":                {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "none of those that were released"},
-		"an image without a digest":            {root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "none of those that were released"},
+		"another file":                         {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "was not released"},
+		"a file under another's name":          {root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "was not released"},
+		"another layer":                        {root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents, "was not released"},
+		"another image":                        {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "was not released"},
+		"one image for another":                {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "was not released"},
+		"an image without a digest":            {root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "was not released"},
 		"another part than the referenced one": {root, all, swapped.documents, "is not the one that was released"},
 		"below the floor":                      {root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
 		"an invalid version":                   {root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
 		"a component without release keys":     {root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents, "nobody releases components of that name"},
-		"another version's proof":              {root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents, "is not among what proves its release"},
+		"another version's proof":              {root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents, "is not among the proofs of its release"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.root.CheckRelease(c.released, c.documents, trusttest.Now)
@@ -219,7 +219,7 @@ func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
 		want   string
 	}{
 		"as released":   {func(*Manifest, *DesiredState) {}, ""},
-		"without proof": {func(m *Manifest, _ *DesiredState) { m.Release = nil }, "is not among what proves its release"},
+		"without proof": {func(m *Manifest, _ *DesiredState) { m.Release = nil }, "is not among the proofs of its release"},
 		"a leaving module too": {func(_ *Manifest, s *DesiredState) {
 			s.Leaving = []Manifest{{Module: "x", Component: "else.example/x", Version: "1"}}
 		}, "nobody releases"},

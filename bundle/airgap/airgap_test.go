@@ -266,7 +266,7 @@ func TestPipeIsRefused(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open([]string{path}, quiet); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+	if _, err := Open([]string{path}, quiet); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -90,7 +90,7 @@ func join(paths []string) (*File, error) {
 		}
 		info, err := file.Stat()
 		if err == nil && !info.Mode().IsRegular() {
-			err = fmt.Errorf("%s: is no regular file", path)
+			err = fmt.Errorf("%s: is not a regular file", path)
 		}
 		if err != nil {
 			return nil, errors.Join(err, file.Close(), parts.Close())

@@ -202,7 +202,7 @@ func (f *File) checkEnd(end int64) error {
 
 func (f *File) readIndex() error {
 	if f.index == nil {
-		return refusal.New(refusal.Malformed, "there is no %s: this is no OCI layout", indexName)
+		return refusal.New(refusal.Malformed, "%s is missing: this is not an OCI layout", indexName)
 	}
 	var index ocispec.Index
 	if err := json.Unmarshal(f.index, &index); err != nil {

@@ -57,7 +57,7 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	}
 	// Without this magic number, another reader could take the same bytes for another format, such as YAML.
 	if len(plain) < 512 || !bytes.Equal(plain[257:262], []byte("ustar")) {
-		return nil, errors.New("is no tar")
+		return nil, errors.New("is not a tar")
 	}
 	contents := setContents{blobs: map[digest.Digest][]byte{}}
 	if err := contents.readFrom(tar.NewReader(bytes.NewReader(plain)), len(plain)); err != nil {

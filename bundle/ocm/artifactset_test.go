@@ -73,8 +73,8 @@ func TestHostileArtifactSetsAreRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":                    {nil, "is no tar"},
-		"zeros":                      {bytes.Repeat([]byte{0}, 1024), "is no tar"},
+		"nothing":                    {nil, "is not a tar"},
+		"zeros":                      {bytes.Repeat([]byte{0}, 1024), "is not a tar"},
 		"a text":                     {[]byte("hello"), "artifact set: "},
 		"no index":                   {archive(t, setMain), "has no index.json"},
 		"two kinds of index":         {archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "want one of them"},

@@ -64,7 +64,7 @@ func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	case err == nil && there == manifest.Descriptor.Digest:
 		return Has(ctx, repository, layer.Descriptor)
 	case err == nil:
-		return false, fmt.Errorf("%s:%s is another root of trust (%s) than the one of the keys (%s): somebody replaced it, or the keys are those of another fleet", place.Name(bundle.TrustRepository), tag, there, manifest.Descriptor.Digest)
+		return false, fmt.Errorf("%s:%s is another root of trust (%s) than the root of the keys (%s): it was replaced, or the keys belong to another fleet", place.Name(bundle.TrustRepository), tag, there, manifest.Descriptor.Digest)
 	case !errors.Is(err, ErrNotFound):
 		return false, err
 	}

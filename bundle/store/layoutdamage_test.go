@@ -90,7 +90,7 @@ func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
 	for _, file := range []string{ocispec.ImageLayoutFile, ocispec.ImageIndexFile} {
 		for want, damage := range map[string]func(path string) error{
 			"larger than": func(path string) error { return os.Truncate(path, maxIndexBytes+1) }, // it takes no room on the disk
-			"is no regular file": func(path string) error {
+			"is not a regular file": func(path string) error {
 				return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
 			},
 		} {

@@ -154,7 +154,7 @@ func (x *layoutIndex) read() error {
 			err = fmt.Errorf("schemaVersion is %d, want 2", index.SchemaVersion)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w: restore it from a backup, or move it away and run the command again, which then lists what it writes", x.path(), err)
+			return fmt.Errorf("%s: %w: restore it from a backup, or move it away and run the command again, which then lists the tags that it writes", x.path(), err)
 		}
 	}
 	x.known, x.seen, x.data = newIndexed(index), info, data

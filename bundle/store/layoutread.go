@@ -38,7 +38,7 @@ func readRegular(path string, limit int64) ([]byte, os.FileInfo, error) {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = fmt.Errorf("%s: is no regular file (%s): restore it from a backup", path, info.Mode().Type())
+		err = fmt.Errorf("%s: is not a regular file (%s): restore it from a backup", path, info.Mode().Type())
 	case info.Size() <= limit:
 		data, err = io.ReadAll(io.LimitReader(file, limit+1))
 	}

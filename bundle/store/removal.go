@@ -17,7 +17,7 @@ import (
 func Repositories(ctx context.Context, s Store) ([]string, error) {
 	r, ok := s.(*Registry)
 	if !ok {
-		return nil, fmt.Errorf("%s is no registry", s)
+		return nil, fmt.Errorf("%s is not a registry", s)
 	}
 	whole, err := r.whole()
 	if err != nil {

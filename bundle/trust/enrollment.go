@@ -21,7 +21,7 @@ type TokenSecret []byte
 type TokenSecrets []TokenSecret
 
 // errNoTokenSecret is returned where a token is needed and the key folder has no secret for it.
-var errNoTokenSecret = errors.New("there is no token secret")
+var errNoTokenSecret = errors.New("the token secret is missing")
 
 // Issue derives a token from the newest secret that names no Kyma, as versions before 0.1.0 did.
 func (s TokenSecrets) Issue(runtime string, expires time.Time) (Token, error) {

@@ -71,7 +71,7 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 	subject := fmt.Sprintf("component %s:%s", released.Component, released.Version)
 	role, ok := r.releaseRole(released.Component)
 	if !ok {
-		return fmt.Errorf("%s: nobody releases components of that name: the root of trust has release keys for %q", subject, r.Releases())
+		return fmt.Errorf("%s: no release key covers components of that name: the root of trust has release keys for %q", subject, r.Releases())
 	}
 	evidence, err := readEvidence(documents)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 	}
 	main, ok := evidence.descriptors[released.Component+":"+released.Version]
 	if !ok {
-		return fmt.Errorf("%s: its descriptor is not among what proves its release", subject)
+		return fmt.Errorf("%s: its descriptor is not among the proofs of its release", subject)
 	}
 	if n := role.signed(main, now); n < role.threshold {
 		return fmt.Errorf("%s: is signed by %d of the release keys for %q, want %d", subject, n, role.prefix+"*", role.threshold)
@@ -95,7 +95,7 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 	}
 	for _, image := range released.Images {
 		if !slices.ContainsFunc(all, func(d ocm.Descriptor) bool { return slices.ContainsFunc(d.Resources, pins(image)) }) {
-			return fmt.Errorf("%s: image %s is none of those that were released", subject, image)
+			return fmt.Errorf("%s: image %s was not released", subject, image)
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 	for _, reference := range d.References {
 		target, ok := e.descriptors[reference.Component+":"+reference.Version]
 		if !ok || !reference.Digest.Covered() {
-			return nil, fmt.Errorf("reference %q: component %s:%s has no digest that is signed, or is not among what proves the release", reference.Name, reference.Component, reference.Version)
+			return nil, fmt.Errorf("reference %q: component %s:%s has no signed digest, or is not among the proofs of the release", reference.Name, reference.Component, reference.Version)
 		}
 		actual, err := ocm.DigestOf(target, reference.Digest.NormalisationAlgorithm, reference.Digest.HashAlgorithm)
 		if err != nil || !strings.EqualFold(actual, reference.Digest.Value) {
@@ -208,7 +208,7 @@ func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 			}
 		}
 	}
-	return fmt.Errorf("content %q (%s) is none of those that were released", content.Name, content.Digest)
+	return fmt.Errorf("content %q (%s) was not released", content.Name, content.Digest)
 }
 
 // pins reports whether a resource is the image of a reference: of that name and version, and with that digest.

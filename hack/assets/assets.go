@@ -164,7 +164,7 @@ func sweep(cache string) error {
 	}
 	for _, dir := range left {
 		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("remove what an interrupted build left: %w", err)
+			return fmt.Errorf("remove the remains of an interrupted build: %w", err)
 		}
 	}
 	return nil

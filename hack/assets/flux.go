@@ -83,7 +83,7 @@ func downloadFlux(ctx context.Context, dir string, paths ...string) ([]fluxModul
 	var modules []fluxModule
 	for _, path := range paths {
 		if found[path].Dir == "" {
-			return nil, fmt.Errorf("download %s: go says nothing of it", path)
+			return nil, fmt.Errorf("download %s: go reports nothing about it", path)
 		}
 		modules = append(modules, found[path])
 	}

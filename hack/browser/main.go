@@ -124,7 +124,7 @@ func download(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	if sum := sha512.Sum512(archive); base64.StdEncoding.EncodeToString(sum[:]) != axeSum {
-		return nil, errors.New("what was downloaded has another checksum than is pinned")
+		return nil, errors.New("the downloaded file does not have the pinned checksum")
 	}
 	return archive, nil
 }

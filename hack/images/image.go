@@ -100,7 +100,7 @@ func Build(o Options) (Image, error) {
 func examine(program []byte) (string, error) {
 	parsed, err := elf.NewFile(bytes.NewReader(program))
 	if err != nil {
-		return "", fmt.Errorf("is no program for Linux: %w", err)
+		return "", fmt.Errorf("is not a program for Linux: %w", err)
 	}
 	architecture, ok := architectures[parsed.Machine]
 	if !ok {

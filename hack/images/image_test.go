@@ -160,8 +160,8 @@ func TestProgramForAnotherPlatformIsRefused(t *testing.T) {
 		program []byte
 		want    string
 	}{
-		"no program at all":     {[]byte("#!/bin/sh\n"), "is no program for Linux"},
-		"another system's":      {[]byte("MZ\x90\x00"), "is no program for Linux"},
+		"no program at all":     {[]byte("#!/bin/sh\n"), "is not a program for Linux"},
+		"another system's":      {[]byte("MZ\x90\x00"), "is not a program for Linux"},
 		"another machine's":     {changed(t, atMachine, machineRISCV), "is for EM_RISCV, want a program for amd64 or arm64"},
 		"one that wants a libc": {changed(t, atSegment, segmentInterpreter), "build it with CGO_ENABLED=0"},
 	} {

@@ -26,7 +26,7 @@ import (
 func (r *release) push(ctx context.Context) error {
 	file := filepath.Join(r.dir, layoutFile(r.version))
 	if _, err := os.Stat(file); err != nil {
-		return fmt.Errorf("-push: there is no release %s in -output %s: build it first: %w", r.version, r.dir, err)
+		return fmt.Errorf("-push: -output %[2]s does not contain release %[1]s: build it first: %[3]w", r.version, r.dir, err)
 	}
 	from, err := oci.NewFromTar(ctx, file)
 	if err != nil {

@@ -53,7 +53,7 @@ func judge(code int, said, database string, required bool) (string, int) {
 	case code == 0:
 		return "vulncheck: nothing known can be reached", 0
 	case code == codeFound:
-		return "vulncheck: upgrade what is named above", code
+		return "vulncheck: upgrade the modules above", code
 	case database == "" && strings.Contains(said, unreachable) && required:
 		return "vulncheck: NOT CHECKED: the database of vulnerabilities cannot be reached", code
 	case database == "" && strings.Contains(said, unreachable):

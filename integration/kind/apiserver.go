@@ -52,7 +52,7 @@ func (g *Ground) Containers(ctx context.Context, program fleet.Program) ([]strin
 func inPod(program fleet.Program) (*pod, error) {
 	p, ok := program.(*pod)
 	if !ok {
-		return nil, fmt.Errorf("%T is no program in a pod", program)
+		return nil, fmt.Errorf("%T is not a program in a pod", program)
 	}
 	return p, nil
 }

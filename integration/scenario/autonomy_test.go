@@ -148,7 +148,7 @@ func TestAutonomousRuntimeNeverGoesBack(t *testing.T) {
 		return err == nil && config.Data["version"] == "1.8.0", fmt.Sprint(config.Data, err)
 	}))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "regular" }))
-	untilSaid("the runtime says that it stays", "scaler", "1.8.0", "stays at version 1.8.0: in the bundle in force there is 1.7.0, which is older", runtime)
+	untilSaid("the runtime reports that it stays", "scaler", "1.8.0", "stays at version 1.8.0: in the bundle in force there is 1.7.0, which is older", runtime)
 	notDowngraded("back at channel regular")
 
 	replaceKyma(t, r, v1beta2.KymaSpec{Channel: "regular", Modules: modules("mailer", "scaler")})

@@ -116,7 +116,7 @@ func TestKymaDeletionCanBeForced(t *testing.T) {
 	kyma.Labels[v1beta2.LabelForceDeletion] = v1beta2.True
 	must(t, f.Control.Patch(ctx, kyma, client.MergeFrom(before)))
 	untilForgotten(t, r, 30*time.Second)
-	untilEvent(t, f, "one", "DeletionForced", "was not waited for")
+	untilEvent(t, f, "one", "DeletionForced", "the removal did not wait for")
 
 	t.Log("A Kyma whose cluster is gone does not wait for the registry either.")
 	must(t, f.Registry.Stop())

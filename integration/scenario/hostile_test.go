@@ -283,7 +283,7 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 			spec.Modules = append(spec.Modules, managed(fmt.Sprint("nobody-knows-", i)))
 		}
 	}))
-	kyma := r.untilReporting("Truncated=True: the runtime reports; its report is truncated to fit: the 601 modules that its Kyma asks for are left out")
+	kyma := r.untilReporting("Truncated=True: the runtime reports; its report is truncated to fit: the 601 modules of its Kyma's request are ignored")
 	if asked := kyma.Status.Runtime.Requested.Spec.Modules; kyma.Status.State != v1beta2.StateWarning || len(asked) != 1 || asked[0].Name != "scaler" {
 		t.Errorf("the Kyma is %s and asks for %+v", kyma.Status.State, asked)
 	}

@@ -158,7 +158,7 @@ func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 // repeated Event.
 func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
 	t.Helper()
-	until(t, 60*time.Second, "the runtime says "+reason, func() (bool, string) {
+	until(t, 60*time.Second, "the runtime reports "+reason, func() (bool, string) {
 		kyma, err := r.Kyma(t.Context())
 		if err != nil {
 			return false, err.Error()

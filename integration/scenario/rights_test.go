@@ -248,7 +248,7 @@ func refusePublisher(t *testing.T, f *fleet.Fleet) {
 
 func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	const binding = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: mine}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}\nsubjects: [{kind: ServiceAccount, name: %s, namespace: kyma-system}]\n"
-	const own = "has a name of the agent's own"
+	const own = "has a name that is reserved for the agent"
 	cases := map[string]struct {
 		object string
 		says   []string

@@ -121,7 +121,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		annotations := deployed(t, berlin).Annotations
 		return annotations["kyma-pull.dev/proven-image"] == fourth, fmt.Sprint(annotations)
 	})
-	untilAgentSays(t, berlin, metav1.ConditionTrue, "runs what its bundle names")
+	untilAgentSays(t, berlin, metav1.ConditionTrue, "runs the image of its bundle")
 }
 
 // An agent that does not know the registry's content would never be replaced.

@@ -99,7 +99,7 @@ func sources(name string) ([]string, error) {
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("components %s: the folder is no common transport archive and has none in it", name)
+		return nil, fmt.Errorf("components %s: the folder is not a common transport archive and contains none", name)
 	}
 	return found, nil
 }

@@ -75,7 +75,7 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	config, err := c.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, fmt.Errorf("there is no kubeconfig of %s: name one with --kubeconfig or $KUBECONFIG", c.what)
+		return nil, fmt.Errorf("%s has no kubeconfig: set one with --kubeconfig or $KUBECONFIG", c.what)
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}

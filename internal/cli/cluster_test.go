@@ -67,7 +67,7 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 		"a server":                           {kubeconfig: two, args: "--server https://south.example", host: "https://south.example", token: "of-admin"},
 		"a context that there is not":        {kubeconfig: two, args: "--context wset", wrong: `"wset" does not exist`},
 		"a file that there is not":           {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
-		"nothing at all":                     {kubeconfig: filepath.Join(dir, "none"), wrong: "there is no kubeconfig of the control plane: name one with --kubeconfig or $KUBECONFIG"},
+		"nothing at all":                     {kubeconfig: filepath.Join(dir, "none"), wrong: "the control plane has no kubeconfig: set one with --kubeconfig or $KUBECONFIG"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", c.kubeconfig)

@@ -35,7 +35,7 @@ func Complete(cmd *cobra.Command, arguments ...Names) {
 // CompleteFlag completes the values of a flag.
 func CompleteFlag(cmd *cobra.Command, flag string, names Names) {
 	if cmd.Flags().Lookup(flag) == nil {
-		panic("there is no flag --" + flag + " to complete")
+		panic("complete flag --" + flag + ": the flag does not exist")
 	}
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		return listed(cmd.Context(), args, names)

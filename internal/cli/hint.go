@@ -16,7 +16,7 @@ import (
 func hint(err error) string {
 	if errors.Is(err, syscall.ENOSPC) && !aboutFile(err) {
 		// Go's functions include the file in the error of a full disk. File watchers return the bare system error.
-		return "too many files are watched on this machine: raise the limit with `sysctl fs.inotify.max_user_watches`, or stop what watches them"
+		return "too many files are watched on this machine: raise the limit with `sysctl fs.inotify.max_user_watches`, or stop the programs that watch them"
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return diskFull(err)

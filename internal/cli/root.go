@@ -152,7 +152,7 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 	for name, value := range values {
 		flag := flags.Lookup(name)
 		if flag == nil || flag.Name == "config" {
-			return Usage(fmt.Errorf("--config %s: %q is no flag of this command", r.config, name))
+			return Usage(fmt.Errorf("--config %s: %q is not a flag of this command", r.config, name))
 		}
 		if named[flag.Name] {
 			return Usage(fmt.Errorf("--config %s: --%s is there under two names: remove one", r.config, flag.Name))

@@ -105,8 +105,8 @@ func TestConfigurationHasValuesAndListsOfFlags(t *testing.T) {
 		"a dictionary":                              {"name: {a: b}\n", "", ExitUsage, "name: want a string, number or boolean"},
 		"a dictionary in a list":                    {"mirror: [{a: b}]\n", "", ExitUsage, "mirror: want a string, number or boolean"},
 		"nothing":                                   {"name:\n", "", ExitUsage, "name: want a string, number or boolean"},
-		"what is no flag":                           {"unknown: x\n", "", ExitUsage, `"unknown" is no flag of this command`},
-		"another file":                              {"config: x\n", "", ExitUsage, `"config" is no flag of this command`},
+		"an unknown flag":                           {"unknown: x\n", "", ExitUsage, `"unknown" is not a flag of this command`},
+		"another file":                              {"config: x\n", "", ExitUsage, `"config" is not a flag of this command`},
 		"a bad log level, in the file as elsewhere": {"log-level: loud\n", "", ExitUsage, `--log-level "loud"`},
 	} {
 		t.Run(name, func(t *testing.T) {

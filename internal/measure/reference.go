@@ -47,7 +47,7 @@ func CheckReference(path, program string, update bool) error {
 		return nil
 	}
 	if !update {
-		return fmt.Errorf("%s is not what %s registers: run the test with -update and commit the document", path, program)
+		return fmt.Errorf("%s differs from the metrics that %s registers: run the test with -update and commit the document", path, program)
 	}
 	text := before + "<!-- " + program + " -->\n" + Reference() + "<!-- end of " + program + " -->\n" + after
 	return os.WriteFile(path, []byte(text), 0o644)

@@ -87,7 +87,7 @@ func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	until := root.Expires.UTC().Format(time.DateOnly)
 	switch left := root.Expires.Sub(now); {
 	case left <= 0:
-		return Fail(check, fmt.Sprintf("version %d of %s expired at %s: every agent refuses what it lists", root.Version, from, until), renew)
+		return Fail(check, fmt.Sprintf("version %d of %s expired at %s: agents refuse the bundles that it lists", root.Version, from, until), renew)
 	case left < rootWarning:
 		return Warn(check, fmt.Sprintf("version %d of %s expires at %s, in %d days", root.Version, from, until, int(left.Hours()/24)), renew)
 	}

@@ -35,7 +35,7 @@ func checkSchemas(c *chart.Chart, values map[string]any) error {
 		}
 		own, ok := asMap(given)
 		if !ok {
-			return fmt.Errorf("values of %s: are no mapping", inner.ChartFullPath())
+			return fmt.Errorf("values of %s: are not a mapping", inner.ChartFullPath())
 		}
 		if err := checkSchemas(inner, own); err != nil {
 			return err

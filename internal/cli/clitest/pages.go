@@ -70,7 +70,7 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 			case slices.Contains([]string{"sh", "bash", "console"}, language):
 				blocks = append(blocks, b)
 			case language == "" && program.MatchString(script):
-				t.Errorf("%s:%d: write sh after the fence of what is a command, and text after that of what is none", page, b.Line)
+				t.Errorf("%s:%d: write sh after the fence of a block of commands, and text after that of any other block", page, b.Line)
 			}
 		}
 	}

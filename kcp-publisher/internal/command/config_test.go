@@ -23,8 +23,8 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 		"A flag that is given wins":                    {"keys: " + dir + "\noutput: json\n", []string{"-o", "yaml"}, cli.ExitDone, "version: 1\n"},
 		"A value in the file is checked like a flag's": {"keys: " + dir + "\noutput: xml\n", nil, cli.ExitUsage, `-o "xml"`},
 		"A flag of all commands may be in the file":    {"keys: " + dir + "\nlog-level: debug\n", nil, cli.ExitDone, "PUBLISHER KEYS"},
-		"What is no flag is refused":                   {"kyes: x\n", nil, cli.ExitUsage, `"kyes" is no flag of this command`},
-		"The file cannot name another":                 {"config: other.yaml\n", nil, cli.ExitUsage, `"config" is no flag of this command`},
+		"An unknown flag is refused":                   {"kyes: x\n", nil, cli.ExitUsage, `"kyes" is not a flag of this command`},
+		"The file cannot name another":                 {"config: other.yaml\n", nil, cli.ExitUsage, `"config" is not a flag of this command`},
 		"A name that appears twice is refused":         {"output: json\noutput: yaml\n", nil, cli.ExitUsage, "already set"},
 	} {
 		t.Run(name, func(t *testing.T) {

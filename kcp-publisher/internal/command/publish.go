@@ -156,7 +156,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	}
 	defer done()
 	if len(objects.Kymas) == 0 {
-		return fmt.Errorf("--from %s: no Kyma found, so there is no runtime to publish to", f.from)
+		return fmt.Errorf("--from %s: no Kyma found, so no runtime can receive a bundle", f.from)
 	}
 	rules := plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
 	kymas := offline(objects, cmd.ErrOrStderr())

@@ -47,7 +47,7 @@ func newRemovalsApprove() *cobra.Command {
 	var api controlPlane
 	cmd := &cobra.Command{
 		Use: "approve ID", Short: "approve removals that wait", Args: cli.Exactly(1, "the ID of removals that wait"),
-		Long: "approve lets the publisher remove what `kcp-publisher removals` lists under an ID. An ID names one set of runtimes: if the set changes before\n" +
+		Long: "approve lets the publisher perform the removals that `kcp-publisher removals` lists under an ID. An ID names one set of runtimes: if the set changes before\n" +
 			"the approval, the command fails, and nothing is approved.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := api.connect()

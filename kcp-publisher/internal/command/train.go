@@ -39,9 +39,9 @@ func newTrain() *cobra.Command {
 func newTrainStatus(f *trainFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [POLICY]",
-		Short: "show the position of each version, and what it waits for",
-		Long: "status shows what the publisher recorded in PromotionPolicies: the channel of each version, the time that\n" +
-			"it has spent there, what it waits for, and when it is expected in the next channel.",
+		Short: "show the position of each version and its open conditions",
+		Long: "status shows the records of the publisher in PromotionPolicies: the channel of each version, the time that\n" +
+			"it has spent there, its open conditions, and its expected arrival in the next channel.",
 		Args: atMostOnePolicy,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()

@@ -151,7 +151,7 @@ func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (tr
 		t.client.List(ctx, &waves, inNamespace),
 		t.client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy),
 	); err != nil {
-		return in, fmt.Errorf("read what PromotionPolicies depend on: %w", err)
+		return in, fmt.Errorf("read the data that PromotionPolicies depend on: %w", err)
 	}
 	in.Metas, in.Rollouts, in.Templates, in.Waves = metas.Items, rollouts.Items, templates.Items, waves.Items
 	if !t.Partial {

@@ -45,11 +45,11 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("module %s: find the images of its objects: %w; --renderer=none carries only what modules list", m.Module, err)
+			return nil, fmt.Errorf("module %s: find the images of its objects: %w; --renderer=none exports only the images that modules list", m.Module, err)
 		}
 		for _, text := range unlisted(used, m.Spec.LocalizedImages) {
 			if needs, err = g.image(ctx, needs, runtime, text, false); err != nil {
-				return nil, fmt.Errorf("module %s uses it and does not list it: %w; --renderer=none carries only what modules list, --offers=false leaves out modules that are only offered", m.Module, err)
+				return nil, fmt.Errorf("module %s uses it and does not list it: %w; --renderer=none exports only the images that modules list, --offers=false leaves out modules that are only offered", m.Module, err)
 			}
 		}
 	}

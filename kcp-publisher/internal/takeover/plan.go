@@ -89,7 +89,7 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 		p.Modules = append(p.Modules, module)
 	}
 	if s := kyma.Status.Runtime; s == nil || s.Observed == nil {
-		p.Remarks = append(p.Remarks, "no agent has reported yet: install it, with what `kcp-publisher enroll "+p.Runtime+"` prints")
+		p.Remarks = append(p.Remarks, "no agent has reported yet: install it with the output of `kcp-publisher enroll "+p.Runtime+"` prints")
 	}
 	return p
 }

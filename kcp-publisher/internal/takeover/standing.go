@@ -71,7 +71,7 @@ func awaited(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, command string) str
 		return fmt.Sprintf("the runtime is done: run `takeover %s` again", command)
 	}
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && s.Takeover.Message != "" {
-		return "the runtime says: " + s.Takeover.Message
+		return "the runtime reports: " + s.Takeover.Message
 	}
 	return "waits for the runtime's report"
 }

@@ -149,7 +149,7 @@ func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done [
 func Unfinalize(ctx context.Context, api client.Client, namespace string) (done []string, err error) {
 	for _, list := range []client.ObjectList{&v1beta2.WatcherList{}, &v1beta2.ModuleReleaseMetaList{}, &v1beta2.ModuleTemplateList{}} {
 		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return done, fmt.Errorf("list what lifecycle-manager's finalizers may be on in %s: %w", namespace, err)
+			return done, fmt.Errorf("list the objects in %s that may have lifecycle-manager's finalizers: %w", namespace, err)
 		}
 		err = errors.Join(err, meta.EachListItem(list, func(item runtime.Object) error {
 			object, is := item.(client.Object)

@@ -88,12 +88,12 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 		token != nil && now.Before(token.Expires) {
 		return ""
 	}
-	why := "there is no token to introduce it"
+	why := "it has no token to enroll with"
 	if token != nil {
 		why = "the token to introduce it expired at " + token.Expires.UTC().Format(time.RFC3339)
 	}
 	return fmt.Sprintf(
-		"by the bundle in force the control plane does not know this agent's key %s, no certificate for it is good, and %s: run `kcp-publisher enroll %s` there, apply what it prints here, and restart the agent",
+		"by the bundle in force, the control plane does not know this agent's key %s. The key has no valid certificate, and %s: run `kcp-publisher enroll %s` there, apply its output here, and restart the agent",
 		trust.ShortThumbprint(thumbprint),
 		why,
 		p.Audience.Runtime,

@@ -75,7 +75,7 @@ func TestUnknownAgentLogsAdvice(t *testing.T) {
 		"it has a certificate":            {by("", "u"), true, over, ""},
 		"there is no control plane":       {by("", ""), false, nil, ""},
 		"its token is over":               {by("", "u"), false, over, "the token to introduce it expired at 2026-05-04T11:00:00Z: run `kcp-publisher enroll berlin`"},
-		"it has no token":                 {by("", "u"), false, nil, "there is no token to introduce it: run `kcp-publisher enroll berlin`"},
+		"it has no token":                 {by("", "u"), false, nil, "it has no token to enroll with: run `kcp-publisher enroll berlin`"},
 		"another agent's key is known":    {by("other", "u"), false, over, "does not know this agent's key"},
 		"another's is, it can do without": {by("other", "u"), false, good, ""},
 	} {

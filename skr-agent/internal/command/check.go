@@ -30,9 +30,9 @@ const rightsDir = "skr-agent/rbac"
 
 const (
 	// enrollAdvice is the command that creates a bootstrap Secret.
-	enrollAdvice = "apply what `kcp-publisher enroll` prints for this runtime"
+	enrollAdvice = "apply the output of `kcp-publisher enroll` for this runtime"
 	// readAdvice is the advice for unreadable Secrets, whose content is unknown.
-	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace + ":skr-agent, or as somebody who may read Secrets of " + v1beta2.RuntimeNamespace
+	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace + ":skr-agent, or as a user who may read Secrets of " + v1beta2.RuntimeNamespace
 )
 
 // adviceFor returns the advice for an object that could not be read. If the API server refused the request or did not
@@ -58,7 +58,7 @@ func newCheck() *cobra.Command {
 	f := &checkFlags{}
 	cmd := &cobra.Command{
 		Use: "check", Short: "check enrollment, rights, CRDs, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
-		Long: "check looks for what `run` needs: what Secret kyma-system/" + bootstrapSecret + " brings, the rights of the chart's RBAC, definitions, a registry that\n" +
+		Long: "check looks for the requirements of `run`: the content of Secret kyma-system/" + bootstrapSecret + " brings, the rights of the chart's RBAC, definitions, a registry that\n" +
 			"answers with a bundle that would be accepted, and a correct clock. It changes nothing, except that --registry-write pushes an empty blob.\n\n" +
 			"The rights are those of the user who runs it. To check those of the agent, add --as system:serviceaccount:kyma-system:skr-agent.\n\n" +
 			"The exit code is 1 if a check failed, and 0 otherwise; warnings do not count.",
@@ -84,7 +84,7 @@ func newCheck() *cobra.Command {
 			"and that it has charts/"+rightsDir+"/module-account.yaml; default: modules are installed with the agent's own rights; may be repeated",
 	)
 	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "FROM=TO, as with the same flag of run; may be repeated")
-	flags.BoolVar(&f.self, "self-upgrade", false, "bundles may change the agent's image, which takes rights on top")
+	flags.BoolVar(&f.self, "self-upgrade", false, "bundles may change the agent's image, which requires additional rights")
 	flags.BoolVar(
 		&f.write,
 		"registry-write",

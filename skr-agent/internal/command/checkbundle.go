@@ -59,7 +59,7 @@ func (f *checkFlags) judge(
 	restored := puller.Restore(ctx)
 	changed, err := puller.Pull(ctx)
 	const renew = "sign a newer root of trust in the control plane, publish, and enroll the runtime again if it is far behind"
-	findings := []preflight.Finding{preflight.Root("what this runtime trusts", puller.Root(), renew, time.Now())}
+	findings := []preflight.Finding{preflight.Root("the trust settings of this runtime", puller.Root(), renew, time.Now())}
 	if restored != nil {
 		findings = append(findings, judgeMemory(restored))
 	}
@@ -91,7 +91,7 @@ func judgeMemory(err error) preflight.Finding {
 	return preflight.Warn(
 		checkOfMemory,
 		err.Error(),
-		"what is installed stays; the agent takes the next bundle from the registry",
+		"installed modules stay; the agent takes the next bundle from the registry",
 	)
 }
 
@@ -162,7 +162,7 @@ func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown st
 	case inForce == nil:
 		return preflight.Warn(
 			checkOfEnrollment,
-			"not known: there is no bundle, which names the key that the control plane knows; "+introduction(s.known.token, now),
+			"not known: without a bundle, the key that the control plane knows is not known; "+introduction(s.known.token, now),
 			"",
 		)
 	}

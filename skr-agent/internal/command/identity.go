@@ -143,7 +143,7 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	identity, err := age.ParseX25519Identity(string(text))
 	if err != nil {
 		return nil, fmt.Errorf(
-			"Secret %s: %s: is no identity of age: delete the Secret and restart the agent",
+			"Secret %s: %s: is not an age identity: delete the Secret and restart the agent",
 			name,
 			fieldIdentity,
 		)

@@ -25,10 +25,10 @@ func newImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "import files from `kcp-publisher export`",
 		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and images to the location. It\n" +
-			"may be repeated: what is there is not written again. Volumes (FILE.001, FILE.002, ...) are given together.\n\n" +
+			"may be repeated: existing content is not written again. Pass all volumes (FILE.001, FILE.002, ...) at once.\n\n" +
 			"Without --trust it follows the root of trust of the first import, which it trusts and prints: compare it. Agents always verify with\n" +
 			"their own pinned root.\n\n" +
-			"Exit code 0 says that everything is there, 3 that a file was refused and nothing of it written.",
+			"It exits with 0 if everything is there, and with 3 if it refused a file and wrote nothing of it.",
 		Args: cli.AtLeastOne("file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {

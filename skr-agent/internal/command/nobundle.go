@@ -25,7 +25,7 @@ type noBundle struct {
 func (e *noBundle) Unwrap() error { return e.cause }
 
 func (e *noBundle) Error() string {
-	text := fmt.Sprintf("there is no bundle of runtime %s", e.runtime)
+	text := fmt.Sprintf("the registry has no bundle of runtime %s", e.runtime)
 	if len(e.others) == 0 {
 		return text
 	}

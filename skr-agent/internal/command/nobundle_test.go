@@ -15,8 +15,8 @@ func TestWhereARuntimeHasNoBundleTheOthersAreNamed(t *testing.T) {
 	f := newFleet(t)
 	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release)) // for berlin
 	for runtime, want := range map[string]string{
-		"berln": "there is no bundle of runtime berln: did you mean berlin?\n",
-		"tokyo": "there is no bundle of runtime tokyo, only of berlin\n",
+		"berln": "the registry has no bundle of runtime berln: did you mean berlin?\n",
+		"tokyo": "the registry has no bundle of runtime tokyo, only of berlin\n",
 	} {
 		code, output := execute("verify", f.at, "--runtime", runtime, "--trust", f.trustFile)
 		if code != cli.ExitFailed || !strings.Contains(output, want) || strings.Contains(output, "not found") {
@@ -27,7 +27,7 @@ func TestWhereARuntimeHasNoBundleTheOthersAreNamed(t *testing.T) {
 
 func TestOfManyRuntimesSomeAreNamed(t *testing.T) {
 	e := &noBundle{runtime: "elsewhere", cause: store.ErrNotFound}
-	if text := e.Error(); text != "there is no bundle of runtime elsewhere" || !errors.Is(e, store.ErrNotFound) {
+	if text := e.Error(); text != "the registry has no bundle of runtime elsewhere" || !errors.Is(e, store.ErrNotFound) {
 		t.Errorf("where nothing can be listed: %s", text)
 	}
 	for i := range 12 {

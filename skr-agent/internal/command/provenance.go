@@ -37,7 +37,7 @@ func newProvenance() *cobra.Command {
 	f := &provenanceFlags{}
 	cmd := &cobra.Command{
 		Use: "provenance KIND/NAME", Short: "trace an object to its module, bundle and signing key",
-		Long: "provenance reads the object's Manifest, the bundle in force and what it was signed with from the runtime, and verifies the bundle\n" +
+		Long: "provenance reads the object's Manifest, the bundle in force and its signatures from the runtime, and verifies the bundle\n" +
 			"once more by the root of trust that the agent follows.\n\n" +
 			"KIND is a kind or resource, with its group where that is needed, or a short name: configmap, deployments.apps, deploy. It changes nothing.",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -201,6 +201,6 @@ func drawChain(out io.Writer, c provenance.Chain) {
 		fmt.Fprintln(out, "note       not installed to the end yet: the object may still be as an earlier bundle wanted it")
 	}
 	if c.DefaultCR {
-		fmt.Fprintln(out, "note       made once as the module's default CR: what is in it is its user's since")
+		fmt.Fprintln(out, "note       created once as the module's default CR: its content belongs to its user since then")
 	}
 }

@@ -59,7 +59,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use: "run", Short: "run the agent: keep the runtime in line with its bundle",
-		Long: "run reads what it must trust from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enroll` prints; flags win.",
+		Long: "run reads its trust settings from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enroll` prints; flags win.",
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
 	}
@@ -123,7 +123,7 @@ func newRun(g *cli.Root) *cobra.Command {
 		&f.notifications,
 		"notifications-url",
 		"",
-		"https://HOST"+bundle.NotificationsPath+" at which the publisher says that there is a new bundle, asked with the registry credentials for HOST; "+
+		"https://HOST"+bundle.NotificationsPath+" of the publisher's notifications about new bundles, requested with the registry credentials for HOST; "+
 			"default: the bootstrap Secret's, or none: polls alone",
 	)
 	f.registry.AddFlags(flags)

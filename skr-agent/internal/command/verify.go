@@ -27,7 +27,7 @@ func newVerify() *cobra.Command {
 		Long: "verify makes every check that the agent makes of a bundle it sees for the first time.\n\n" +
 			"REF is a registry reference (HOST/PATH/runtimes/ID:desired or …@sha256:…), a prefix (HOST/PATH), or an OCI layout\n" +
 			"(oci-layout:DIR, or oci-layout:DIR:runtimes/ID:desired). With a prefix or layout, --runtime names the bundle.\n\n" +
-			"Exit code 0 says accepted, 3 refused.",
+			"It exits with 0 if the bundle is accepted, and with 3 if it is refused.",
 		Args: cli.Exactly(1, "one reference"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cli.RequireFlags(cli.Required{Flag: "--trust", Given: trustFile != ""}, cli.Required{Flag: "--runtime", Given: runtime != ""}); err != nil {

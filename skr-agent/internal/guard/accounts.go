@@ -85,7 +85,7 @@ func (a Accounts) Users() []string {
 // WithOwnRights describes the modules that are installed with the agent's own rights, empty for none.
 func (a Accounts) WithOwnRights() string {
 	if a.others == "" {
-		return "all modules that no ServiceAccount is named for are"
+		return "all modules without a ServiceAccount of their own are"
 	}
 	var own []string
 	for _, module := range slices.Sorted(maps.Keys(a.byModule)) {

@@ -45,7 +45,7 @@ func grantsByRules(o *unstructured.Unstructured) string {
 		case slices.Contains(groups, "*") && (slices.Contains(resources, "*") || slices.Contains(resources, "agents")):
 			return fmt.Sprintf("rules[%d]: would make all holders of an aggregated role operators of the agent: name API groups", n)
 		case (slices.Contains(groups, "*") || slices.Contains(groups, "operator.kyma-project.io")) && slices.ContainsFunc(resources, isOrders):
-			return fmt.Sprintf("rules[%d]: would let all holders of an aggregated role write what the agent takes orders from: name the module's own resources", n)
+			return fmt.Sprintf("rules[%d]: would let all holders of an aggregated role write the objects that control the agent: name the module's own resources", n)
 		}
 	}
 	return ""
@@ -62,7 +62,7 @@ func grantsToEveryone(o *unstructured.Unstructured) string {
 	for n, s := range subjects {
 		subject, _ := s.(map[string]any)
 		if name, _ := subject["name"].(string); slices.Contains(everyone, name) {
-			return fmt.Sprintf("subjects[%d]: would let every account write what the agent is", n)
+			return fmt.Sprintf("subjects[%d]: would let every account write the agent's own objects", n)
 		}
 	}
 	return ""

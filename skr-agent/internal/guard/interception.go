@@ -102,13 +102,13 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 			if t.inCluster {
 				// A rule for everything is accepted: the agent can start with the existing definitions.
 				if in.names(t) {
-					return fmt.Sprintf("%s would intercept %s of the agent, which no namespaceSelector leaves out: let rules leave out group %s",
+					return fmt.Sprintf("%s would intercept %s of the agent, which no namespaceSelector excludes: exclude group %s in the rules",
 						in.where, t.resource, t.group)
 				}
 				continue
 			}
 			if !in.leavesOut(home) {
-				return fmt.Sprintf("%s would intercept %s of the agent: let namespaceSelector leave out %s=%s (%s.namespaceSelector: "+
+				return fmt.Sprintf("%s would intercept %s of the agent: exclude %s=%s in namespaceSelector (%s.namespaceSelector: "+
 					"{matchExpressions: [{key: %s, operator: NotIn, values: [%s]}]})",
 					in.where, t.resource, corev1.LabelMetadataName, home, in.where, corev1.LabelMetadataName, home)
 			}
@@ -275,7 +275,7 @@ func Exposes(before, after labels.Set, home string, installed []unstructured.Uns
 			for _, t := range targets() {
 				if !t.inCluster && in.concerns(t) && !misses(in.ObjectSelector, t) && !in.leavesOut(home) &&
 					!selects(in.NamespaceSelector, before) && selects(in.NamespaceSelector, after) {
-					return fmt.Sprintf("metadata.labels: %s would let %s, %s, intercept %s of the agent: leave the labels that it selects by as they are",
+					return fmt.Sprintf("metadata.labels: %s would let %s, %s, intercept %s of the agent: do not change the labels that it selects",
 						strings.Join(changed, ", "), KeyOf(&installed[n]), in.where, t.resource)
 				}
 			}

@@ -22,13 +22,13 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 		) {
 			return ""
 		}
-		return fix + "let the namespace selector of spec.subject leave out " + corev1.LabelMetadataName + "=" + home
+		return fix + "exclude in the namespace selector of spec.subject " + corev1.LabelMetadataName + "=" + home
 	case "crd.antrea.io":
 		switch {
 		case k.Kind == "ClusterNetworkPolicy" && !slices.ContainsFunc(appliedTo(o), func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }):
 			return ""
 		case k.Kind == "ClusterNetworkPolicy":
-			return fix + "let each spec.appliedTo[].namespaceSelector leave out " + corev1.LabelMetadataName + "=" + home
+			return fix + "exclude in each spec.appliedTo[].namespaceSelector " + corev1.LabelMetadataName + "=" + home
 		case k.Kind == "NetworkPolicy" && k.Namespace == home:
 			return fix + "use a NetworkPolicy of Kubernetes"
 		}
@@ -45,7 +45,7 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 		case k.Kind == "CiliumClusterwideNetworkPolicy" && slices.ContainsFunc(endpointSelectors(o), func(s map[string]any) bool {
 			return !leavesOutNamespace(s, home, "k8s:io.kubernetes.pod.namespace")
 		}):
-			return fix + "let each endpointSelector leave out k8s:io.kubernetes.pod.namespace=" + home
+			return fix + "exclude in each endpointSelector k8s:io.kubernetes.pod.namespace=" + home
 		case k.Kind == "CiliumNetworkPolicy" && k.Namespace == home && slices.ContainsFunc(ciliumSpecs(o), denies):
 			return fix + "use a NetworkPolicy of Kubernetes, or no egressDeny and ingressDeny"
 		}

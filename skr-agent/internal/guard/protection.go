@@ -34,35 +34,35 @@ func Protected(k Key, home string) string {
 
 func agentKind(k Key, _ string) string {
 	if k.Group == v1beta2.GroupVersion.Group && ownKinds[k.Kind] != "" {
-		return "tells the agent what to do, which only a bundle may"
+		return "controls the agent, which only a bundle may do"
 	}
 	return ""
 }
 
 func agentDefinition(k Key, _ string) string {
 	if IsCRD(k.GroupKind()) && isOwnDefinition(k.Name) {
-		return "defines what the agent takes orders from"
+		return "defines objects that control the agent"
 	}
 	return ""
 }
 
 func agentAPI(k Key, _ string) string {
 	if k.Kind == "APIService" && strings.HasSuffix(k.Name, "."+v1beta2.GroupVersion.Group) {
-		return "would serve what the agent takes orders from"
+		return "would serve objects that control the agent"
 	}
 	return ""
 }
 
 func trustedCA(k Key, home string) string {
 	if k.Group == "" && k.Kind == "ConfigMap" && k.Namespace == home && k.Name == "kube-root-ca.crt" {
-		return "tells the agent which API server is the cluster's"
+		return "sets the API server that the agent uses"
 	}
 	return ""
 }
 
 func agentObject(k Key, home string) string {
 	if (k.Namespace == home || k.Namespace == "") && isAgents(k.Name) {
-		return "has a name of the agent's own"
+		return "has a name that is reserved for the agent"
 	}
 	return ""
 }
@@ -97,7 +97,7 @@ func borrows(o *unstructured.Unstructured, home string) string {
 	}
 	k := KeyOf(o)
 	if k.Group == "" && k.Kind == "Secret" && isAgents(o.GetAnnotations()["kubernetes.io/service-account.name"]) {
-		return "asks for a token of the agent's ServiceAccount"
+		return "requests a token of the agent's ServiceAccount"
 	}
 	if k.Group == "" && k.Kind == "ServiceAccount" {
 		// Kubernetes copies its imagePullSecrets to its pods.
@@ -128,7 +128,7 @@ func resembles(o *unstructured.Unstructured, home string) string {
 		return ""
 	}
 	if k.Kind == "ControllerRevision" {
-		return "revisions of workloads are written by Kubernetes"
+		return "only Kubernetes writes revisions of workloads"
 	}
 	carriers := slices.Clone(templates)
 	if k.Kind == "Pod" || k.Kind == "ReplicaSet" {

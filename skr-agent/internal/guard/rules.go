@@ -107,5 +107,5 @@ func ContentOnly(name string) string {
 			return r.contentOnly
 		}
 	}
-	return "there is no such rule"
+	return "no such rule exists"
 }

@@ -51,14 +51,14 @@ func changesShared(o *unstructured.Unstructured, home string) string {
 	for label, value := range o.GetLabels() {
 		switch {
 		case strings.HasPrefix(label, "pod-security.kubernetes.io/"):
-			return fmt.Sprintf("label %s would change what pods may do in a namespace of all modules", label)
+			return fmt.Sprintf("label %s would change the limits of pods in a namespace of all modules", label)
 		case label == "istio.io/dataplane-mode" && value != "none":
 			return fmt.Sprintf("label %s would put a proxy between the pods of all modules and the API server", label)
 		}
 	}
 	switch {
 	case len(o.GetFinalizers()) > 0:
-		return "metadata.finalizers would keep a namespace of all modules from being deleted"
+		return "metadata.finalizers would prevent the deletion of a namespace of all modules"
 	case len(o.GetOwnerReferences()) > 0:
 		return "metadata.ownerReferences would delete a namespace of all modules with its owner"
 	}

@@ -114,7 +114,7 @@ func seizesRequests(o *unstructured.Unstructured, home string) string {
 			namespace, _, _ := unstructured.NestedString(subject, "serviceAccount", "namespace")
 			name, _, _ := unstructured.NestedString(subject, "serviceAccount", "name")
 			if foreignUser(user, home) || foreignGroup(group, home) || isKubernetes(namespace) || namespace == home && (name == "*" || isAgents(name)) {
-				return fmt.Sprintf("spec.rules[%d].subjects[%d]: would decide how much of the API server the agent gets, or Kubernetes: "+
+				return fmt.Sprintf("spec.rules[%d].subjects[%d]: would select requests of the agent or of Kubernetes: "+
 					"name accounts of the module's own", i, n)
 			}
 		}
@@ -155,7 +155,7 @@ func usurps(o *unstructured.Unstructured, _ string) string {
 		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
 		isIt := k.Name == apiServerService || o.GetLabels()["kubernetes.io/service-name"] == apiServerService
 		if k.Namespace == metav1.NamespaceDefault && isIt {
-			return "is where everybody in the cluster finds the API server"
+			return "is the address of the API server for the whole cluster"
 		}
 	}
 	return ""

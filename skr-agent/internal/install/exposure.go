@@ -61,7 +61,7 @@ func installedInterceptors(ctx context.Context, cluster client.Client) ([]unstru
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind(kind + "List"))
 		if err := cluster.List(ctx, list); err != nil {
-			return nil, fmt.Errorf("list what intercepts requests: %w", err)
+			return nil, fmt.Errorf("list the webhooks and policies: %w", err)
 		}
 		all = append(all, list.Items...)
 	}

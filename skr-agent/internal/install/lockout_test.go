@@ -80,7 +80,7 @@ webhooks:
 		"limit": {"apiVersion: v1\nkind: LimitRange\nmetadata: {name: limit}\nspec: {limits: [{type: Container, max: {memory: 1Mi}}]}\n", "would limit the agent's own pods and objects", &corev1.LimitRange{}},
 		"flow": {"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: flow}\nspec: {matchingPrecedence: 1, priorityLevelConfiguration: {name: catch-all}, rules: [{subjects: " +
 			"[{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}], nonResourceRules: [{verbs: ['*'], nonResourceURLs: ['*']}]}]}\n", "would decide how much of the API server the agent gets", &flowcontrolv1.FlowSchema{}},
-		"kubernetes": {"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {ports: [{port: 1}]}\n", "is where everybody in the cluster finds the API server", nil},
+		"kubernetes": {"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {ports: [{port: 1}]}\n", "is the address of the API server for the whole cluster", nil},
 		"admin":      {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: cluster-admin}\nrules: []\n", "ClusterRole cluster-admin: there already and not made by this module", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ webhooks:
 	w.wants("labels", shared(", ownerReferences: "+gone))
 	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.ownerReferences would delete a namespace of all modules with its owner")
 	w.wants("labels", shared(", finalizers: [thief.example/hold]"))
-	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.finalizers would keep a namespace of all modules from being deleted")
+	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.finalizers would prevent the deletion of a namespace of all modules")
 	w.wants("labels", shared(", annotations: {openshift.io/node-selector: no=where}"))
 	w.state("labels", v1beta2.StateReady, "")
 	require.True(t, w.exists(namespace, "", home))

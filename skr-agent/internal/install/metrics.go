@@ -11,7 +11,7 @@ var (
 		Labels: []string{"module"}, Leader: true,
 	})
 	driftCorrected = measure.Counters[string](measure.Definition{
-		Name: "kyma_pull_agent_drift_corrected_total", Help: "Objects of installed modules that somebody had changed or deleted and that were put back.",
+		Name: "kyma_pull_agent_drift_corrected_total", Help: "Objects of installed modules that another client changed or deleted and that the agent restored.",
 		Labels: []string{"module", "kind"}, Leader: true,
 	})
 )

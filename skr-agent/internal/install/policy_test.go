@@ -144,10 +144,10 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		}, "is skr-agent's own"},
 		"ordering a module": {func(c client.Client) error {
 			return written(c, "apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: kyma-system}\nspec: {remote: true, install: {name: x, source: {}}}")
-		}, "Manifests are written by skr-agent"},
+		}, "only skr-agent writes Manifests"},
 		"which API server it trusts": {func(c client.Client) error {
 			return written(c, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}\ndata: {ca.crt: x}")
-		}, "skr-agent knows the API server by this ConfigMap"},
+		}, "Kubernetes writes this ConfigMap"},
 		"a Pod as the agent": {func(c client.Client) error {
 			return written(c, workload("Pod", "v1", "{serviceAccountName: skr-agent, "+containers+"}"))
 		}, "pods may not run as skr-agent"},
@@ -189,27 +189,27 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		}, "pods skr-agent-0 is skr-agent's own"},
 		"a Pod that looks like its own": {func(c client.Client) error {
 			return written(c, "apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: kyma-system, labels: {app.kubernetes.io/name: skr-agent}}\nspec: {"+containers+"}")
-		}, "would be taken for skr-agent's"},
-		"a Pod that begins to": {func(c client.Client) error { return c.Patch(ctx, podNamed("theirs"), alike, client.DryRunAll) }, "would be taken for skr-agent's"},
+		}, "only pods and ReplicaSets of skr-agent may have the label"},
+		"a Pod that begins to": {func(c client.Client) error { return c.Patch(ctx, podNamed("theirs"), alike, client.DryRunAll) }, "only pods and ReplicaSets of skr-agent may have the label"},
 		"a Pod that begins to by way of the status": {func(c client.Client) error {
 			return c.Status().Patch(ctx, podNamed("theirs"), alike, client.DryRunAll)
-		}, "would be taken for skr-agent's"},
+		}, "only pods and ReplicaSets of skr-agent may have the label"},
 		"a Pod that begins to where it is bound": {func(c client.Client) error {
 			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "skr-agent"}}, Target: corev1.ObjectReference{Kind: "Node", Name: "one"}}
 			return c.SubResource("binding").Create(ctx, podNamed("theirs"), binding, client.DryRunAll)
-		}, "would be taken for skr-agent's"},
+		}, "only pods and ReplicaSets of skr-agent may have the label"},
 		"a ReplicaSet that looks like its own": {func(c client.Client) error {
 			return written(c, "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x, namespace: kyma-system, labels: {app.kubernetes.io/name: skr-agent}}\nspec: "+ofPods("a: b"))
-		}, "would be taken for skr-agent's"},
+		}, "only pods and ReplicaSets of skr-agent may have the label"},
 		"a ReplicaSet whose pods would be left to it": {func(c client.Client) error {
 			return written(c, workload("ReplicaSet", "apps/v1", ofPods("app.kubernetes.io/name: skr-agent")))
-		}, "would be taken for skr-agent's"},
+		}, "only pods and ReplicaSets of skr-agent may have the label"},
 		"a revision of which Kubernetes makes pods": {func(c client.Client) error {
 			return written(c, revision("{spec: {template: {$patch: replace, spec: {serviceAccountName: skr-agent}}}}"))
-		}, "revisions of workloads are written by Kubernetes"},
+		}, "only Kubernetes writes revisions of workloads"},
 		"such a revision in capitals": {func(c client.Client) error {
 			return written(c, revision("{Spec: {TEMPLATE: {spec: {ServiceAccountName: skr-agent}}}}"))
-		}, "revisions of workloads are written by Kubernetes"},
+		}, "only Kubernetes writes revisions of workloads"},
 		"an autoscaler of its own": {func(c client.Client) error { return written(c, autoscaler("skr-agent")) }, "only operators scale skr-agent"},
 		"one of its memory":        {func(c client.Client) error { return written(c, vertical("{name: skr-agent}")) }, "only operators scale skr-agent"},
 		"pod security by way of the namespace's status": {func(c client.Client) error {
@@ -225,22 +225,22 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		}, "serviceaccounts skr-agent is skr-agent's own"},
 		"a token Secret of the agent": {func(c client.Client) error {
 			return written(c, "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: kyma-system, annotations: {kubernetes.io/service-account.name: skr-agent}}\ntype: kubernetes.io/service-account-token")
-		}, "only skr-agent gets its tokens"},
+		}, "only skr-agent may have its tokens"},
 		"the agent's rights": {func(c client.Client) error {
 			return written(c, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}")
 		}, "clusterroles skr-agent is skr-agent's own"},
 		"the definition of Manifests": {func(c client.Client) error {
 			return c.Delete(ctx, w.object("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: manifests.operator.kyma-project.io}"), client.DryRunAll)
-		}, "skr-agent takes orders from this kind"},
+		}, "only operators change the CRDs of skr-agent"},
 		"pod security of the namespace": {func(c client.Client) error {
 			return written(c, "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {pod-security.kubernetes.io/enforce: privileged}}")
 		}, "pod security of this namespace"},
 		"the namespace": {func(c client.Client) error {
 			return c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}, client.DryRunAll)
-		}, "skr-agent lives in this namespace"},
+		}, "skr-agent runs in this namespace"},
 		"a template of the catalog": {func(c client.Client) error {
 			return written(c, "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: x, namespace: kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}\nspec: {descriptor: {}}")
-		}, "the catalog of modules is written by skr-agent"},
+		}, "only skr-agent writes the catalog of modules"},
 	}
 	secured := w.object("apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {pod-security.kubernetes.io/enforce: baseline}}")
 	require.NoError(t, operator.Apply(ctx, client.ApplyConfigurationFromUnstructured(secured), client.FieldOwner("operator")))

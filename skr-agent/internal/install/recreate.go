@@ -68,7 +68,7 @@ func (i *Installer) noteRecreation(ctx context.Context, m *v1beta2.Manifest, uid
 	before := m.DeepCopy()
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRecreated, text)
 	if err := i.cluster.Patch(ctx, m, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("note what is recreated: %w", err)
+		return fmt.Errorf("record the recreated objects: %w", err)
 	}
 	return nil
 }

@@ -179,7 +179,7 @@ func (a *actor) capabilities() (render.Capabilities, error) {
 	}
 	_, lists, err := a.discovery.ServerGroupsAndResources()
 	if err != nil && len(lists) == 0 {
-		return render.Capabilities{}, fmt.Errorf("read what the API server serves: %w", err)
+		return render.Capabilities{}, fmt.Errorf("read the resources that the API server serves: %w", err)
 	}
 	// A group whose server is absent does not block: the other groups are usable.
 	capabilities := render.Capabilities{Version: version.GitVersion}

@@ -109,7 +109,7 @@ func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 		},
 	}}
 	if err := a.cluster.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("ask what %s may do: %w", a.user, err)
+		return false, fmt.Errorf("review the permissions of %s: %w", a.user, err)
 	}
 	return review.Status.Allowed, nil
 }

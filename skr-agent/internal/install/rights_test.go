@@ -175,7 +175,7 @@ func TestModuleCannotChangeAgentSecrets(t *testing.T) {
 		}
 	}
 	w.wants("attacker", aConfigMap("attacker"), asDefaultCR)
-	w.state("attacker", v1beta2.StateError, "Secret kyma-system/skr-agent-key: has a name of the agent's own")
+	w.state("attacker", v1beta2.StateError, "Secret kyma-system/skr-agent-key: has a name that is reserved for the agent")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "attacker"))
 	w.remove("attacker")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "attacker") })

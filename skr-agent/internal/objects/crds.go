@@ -177,7 +177,7 @@ func apply(
 	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
 	if isIntercepted(err) && isThere(ctx, uncached, object) {
 		// If the agent did not start, it could not remove the module with the webhook.
-		log.FromContext(ctx).Error(err, "failed to apply, continuing with what is there", "kind", object.GetKind(), "name", object.GetName())
+		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind", object.GetKind(), "name", object.GetName())
 		return nil, nil
 	}
 	if err != nil {

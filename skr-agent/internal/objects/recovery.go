@@ -304,7 +304,7 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 	}
 	data, err := k.seal(text)
 	if err != nil {
-		return fmt.Errorf("remember what the runtime has: %w", err)
+		return fmt.Errorf("store the record of the runtime: %w", err)
 	}
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}, Data: data}
 	// An exhausted quota refuses to create even an existing object.
@@ -313,7 +313,7 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 		err = k.Uncached.Create(ctx, secret)
 	}
 	if err != nil {
-		return fmt.Errorf("remember what the runtime has: write Secret %s/%s: %w", namespace, MemorySecret, err)
+		return fmt.Errorf("store the record of the runtime: write Secret %s/%s: %w", namespace, MemorySecret, err)
 	}
 	k.saved = text
 	return nil

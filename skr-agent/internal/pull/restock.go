@@ -89,7 +89,7 @@ func (p *Puller) Lost() string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"bundle %d was accepted, but what is stored of it is lost: waiting to read it again",
+		"bundle %d was accepted, but its stored copy is lost: waiting to read it again",
 		p.accepted.Sequence,
 	)
 }

@@ -86,7 +86,7 @@ func openRegular(dir, name string) (*os.File, int64, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s: is no file but %s", name, info.Mode().Type())
+		err = fmt.Errorf("%s: is not a file but %s", name, info.Mode().Type())
 	}
 	if err != nil {
 		file.Close()

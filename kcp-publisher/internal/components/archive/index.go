@@ -75,14 +75,14 @@ func decodeIndex(data []byte) (*index, error) {
 
 func checkRepository(name string) error {
 	if err := (registry.Reference{Registry: "archive", Repository: name}).ValidateRepository(); err != nil || len(name) > 255 {
-		return fmt.Errorf("%q is no repository name", name)
+		return fmt.Errorf("%q is not a repository name", name)
 	}
 	return nil
 }
 
 func checkTag(tag string) error {
 	if err := (registry.Reference{Reference: tag}).ValidateReferenceAsTag(); err != nil {
-		return fmt.Errorf("%q is no tag", tag)
+		return fmt.Errorf("%q is not a tag", tag)
 	}
 	return nil
 }

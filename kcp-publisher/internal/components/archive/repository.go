@@ -105,7 +105,7 @@ func mediaTypeOf(manifest []byte) (string, error) {
 		list && (m.MediaType == ocispec.MediaTypeImageIndex || m.MediaType == dockerList):
 		return m.MediaType, nil
 	}
-	return "", fmt.Errorf("mediaType: %q does not fit what the manifest lists", m.MediaType)
+	return "", fmt.Errorf("mediaType: %q differs from the one in the manifest", m.MediaType)
 }
 
 func isManifest(mediaType string) bool {

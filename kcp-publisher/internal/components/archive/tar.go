@@ -182,7 +182,7 @@ func entryName(header *tar.Header) (string, error) {
 // checkEnd refuses a tar without its end, since it could be truncated between two entries, and one with data after its
 // end, which other readers might see.
 func checkEnd(file *io.SectionReader, end int64) error {
-	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "what follows the last entry", maxPaddingBytes)
+	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "data after the last entry", maxPaddingBytes)
 	switch {
 	case err != nil:
 		return err

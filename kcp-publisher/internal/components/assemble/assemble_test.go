@@ -168,7 +168,7 @@ func TestOnlyRegularFilesArePacked(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(dir, "link.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "link.yaml: is no regular file") {
+	if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), "link.yaml: is not a regular file") {
 		t.Errorf("a link: %v", err)
 	}
 }
@@ -225,7 +225,7 @@ func TestFilesOutsideTheFolderAndLargeFilesAreRefused(t *testing.T) {
 		if err := os.Symlink(secret, filepath.Join(linked, "files", "b.yaml")); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(linked); err == nil || !strings.Contains(err.Error(), "b.yaml: is no regular file") {
+		if _, err := Read(linked); err == nil || !strings.Contains(err.Error(), "b.yaml: is not a regular file") {
 			t.Errorf("%s with a link that leads outside: %v", name, err)
 		}
 		if err := os.Truncate(filepath.Join(large, "files", "a.yaml"), 1<<40); err != nil {

@@ -127,7 +127,7 @@ func chartArchive(from string) (Files, error) {
 		return Files{}, err
 	}
 	if _, err := loader.LoadArchive(bytes.NewReader(data)); err != nil {
-		return Files{}, fmt.Errorf("%s: is no chart: %w", from, err)
+		return Files{}, fmt.Errorf("%s: is not a chart: %w", from, err)
 	}
 	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: data, Rendered: true}, nil
 }
@@ -176,7 +176,7 @@ func regularOnly(folder fs.FS) error {
 }
 
 func errIrregular(name string) error {
-	return fmt.Errorf("%s: is no regular file: put the file itself in its place", name)
+	return fmt.Errorf("%s: is not a regular file: put the file itself in its place", name)
 }
 
 func kustomization(from string) (Files, error) {

@@ -88,7 +88,7 @@ func TestInvalidComponentVersionIsReported(t *testing.T) {
 		"the descriptor does not parse": {"a: [", nil, "component descriptor: document 1"},
 		"another schema":                {"meta: {schemaVersion: v1}", nil, "meta.schemaVersion"},
 		"another component":             {strings.Replace(testDescriptor, "module/test", "module/other", 1), nil, "kyma-pull.dev/module/other"},
-		"content that is no layer":      {strings.ReplaceAll(testDescriptor, "%s", digest.FromString("x").String()), nil, "component.resources[0].access.localReference"},
+		"content that is not a layer":   {strings.ReplaceAll(testDescriptor, "%s", digest.FromString("x").String()), nil, "component.resources[0].access.localReference"},
 		"a changed descriptor layer": {testDescriptor, func(blobs map[digest.Digest][]byte, m map[string]any) {
 			d := m["layers"].([]any)[0].(map[string]any)["digest"].(digest.Digest)
 			blobs[d] = append([]byte{}, blobs[d]...)

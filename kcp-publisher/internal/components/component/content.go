@@ -126,7 +126,7 @@ func (r *Reader) layer(ctx context.Context, c Component, d digest.Digest) (ocisp
 	if c.given {
 		return r.blobOf(ctx, c, d)
 	}
-	return ocispec.Descriptor{}, nil, "", fmt.Errorf("access.localReference: %s is no layer of the component version", d)
+	return ocispec.Descriptor{}, nil, "", fmt.Errorf("access.localReference: %s is not a layer of the component version", d)
 }
 
 func (r *Reader) joined(ctx context.Context, c Component, resource ocm.Resource, parts []digest.Digest) (located, error) {

@@ -100,7 +100,7 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 		}
 		sum := sha256.Sum256(data)
 		if stated := strings.TrimPrefix(entry.Digest, "sha256:"); stated != "" && !strings.EqualFold(stated, hex.EncodeToString(sum[:])) {
-			return nil, fmt.Errorf("has digest %x, the index says %s", sum, stated)
+			return nil, fmt.Errorf("has digest %x, the index has %s", sum, stated)
 		}
 		return data, nil
 	}
@@ -111,7 +111,7 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	parsed, err := url.Parse(text)
 	if err != nil || parsed.Host == "" || parsed.User != nil {
-		return nil, fmt.Errorf("%q is no URL of a Helm repository", text)
+		return nil, fmt.Errorf("%q is not a URL of a Helm repository", text)
 	}
 	for _, prefix := range r.HelmRepositories {
 		allowed, err := url.Parse(prefix)

@@ -184,7 +184,7 @@ func (r *Reader) means(c Component, resource ocm.Resource, reference string, d d
 	name := c.tagName(resource)
 	if r.Pins != nil {
 		if err := r.Pins.Pin(name, d); err != nil {
-			return fmt.Errorf("remember what %s means: %w", reference, err)
+			return fmt.Errorf("store the digest of %s: %w", reference, err)
 		}
 	}
 	r.mu.Lock()

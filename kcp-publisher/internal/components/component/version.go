@@ -74,7 +74,7 @@ func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, fetched bu
 		for _, part := range localParts(resource) {
 			if _, ok := find(found.layers, part); !ok {
 				if _, ok := find(found.entries, part); !ok {
-					return Component{}, fmt.Errorf("component descriptor: component.resources[%d].access.localReference: %s is no layer of the component version", i, part)
+					return Component{}, fmt.Errorf("component descriptor: component.resources[%d].access.localReference: %s is not a layer of the component version", i, part)
 				}
 			}
 		}
@@ -243,7 +243,7 @@ func descriptorLayer(ctx context.Context, repository oras.ReadOnlyTarget, manife
 	}
 	layer, ok := find(manifest.Layers, pointer.Layer.Digest)
 	if !ok {
-		return ocispec.Descriptor{}, fmt.Errorf("config: componentDescriptorLayer: %q is no layer of the component version", pointer.Layer.Digest)
+		return ocispec.Descriptor{}, fmt.Errorf("config: componentDescriptorLayer: %q is not a layer of the component version", pointer.Layer.Digest)
 	}
 	return layer, nil
 }

@@ -131,7 +131,7 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 		}
 		trust := v.trustFor(r, s.Name)
 		if len(trust.Keys)+len(trust.Roots) == 0 {
-			problems = append(problems, fmt.Sprintf("signature %q: there is no key for it: add one to the rule for %s or in a Secret labeled %s=%s", s.Name, r.text, v1beta2.LabelSignature, s.Name))
+			problems = append(problems, fmt.Sprintf("signature %q: no key is configured for it: add one to the rule for %s or in a Secret labeled %s=%s", s.Name, r.text, v1beta2.LabelSignature, s.Name))
 			continue
 		}
 		err := d.CheckSignature(s, trust, v.now())
@@ -187,7 +187,7 @@ func complete(all []component.Component) error {
 			case r.IsImage() && !r.Digest.OfArtifact():
 				return fmt.Errorf("%s: resource %q: is an image, and its digest is not that of one: sign it with ociArtifactDigest/v1", subject, r.Name)
 			case r.IsImage() && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
-				return fmt.Errorf("%s: resource %q: is an image, and its access %s does not say where: want ociArtifact or relativeOciReference", subject, r.Name, r.Access.Type)
+				return fmt.Errorf("%s: resource %q: is an image, and its access %s has no location: want ociArtifact or relativeOciReference", subject, r.Name, r.Access.Type)
 			}
 		}
 	}

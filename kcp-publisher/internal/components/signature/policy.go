@@ -133,7 +133,7 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 		return rule{}, fmt.Errorf("components: %q: want a component name in which * stands for any text, such as kyma-project.io/module/*", r.Components)
 	}
 	if r.Required == nil {
-		return rule{}, errors.New("required: say true or false")
+		return rule{}, errors.New("required: set true or false")
 	}
 	compiled := rule{
 		text: r.Components, required: *r.Required, names: r.Signatures, subject: r.Subject,

@@ -85,7 +85,7 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 		"a key twice":              {head + "rules: []\nrules: []\n", `key "rules" appears twice`},
 		"a rule without component": {head + "rules: [{required: true}]\n", `rules[0].components: "": want a component name`},
 		"a regular expression":     {head + "rules: [{components: 'a.(io|com)/x', required: true}]\n", "rules[0].components"},
-		"nothing said":             {head + "rules: [{components: '*'}]\n", "rules[0].required: say true or false"},
+		"nothing said":             {head + "rules: [{components: '*'}]\n", "rules[0].required: set true or false"},
 		"keys for nothing":         {head + "rules: [{components: '*', required: false, keys: [good.pem]}]\n", "rules[0].required: is false"},
 		"a missing key":            {head + "rules: [{components: '*', required: true, keys: [nowhere.pem]}]\n", "rules[0].keys[0]: open nowhere.pem"},
 		"a private key":            {head + "rules: [{components: '*', required: true, keys: [private.pem]}]\n", "rules[0].keys[0]: private.pem: contains a private key"},

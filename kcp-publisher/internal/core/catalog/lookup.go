@@ -57,7 +57,7 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 	if o == nil {
 		choice, err := s.lookupOlder(module, channel, kyma)
 		if err == nil && choice.Version != version {
-			return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s: version %s cannot be had any more: ModuleTemplate %s has %s by now", module, version, key(choice.Template), choice.Version)
+			return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s: version %s is no longer available: ModuleTemplate %s has %s now", module, version, key(choice.Template), choice.Version)
 		}
 		return choice, err
 	}
@@ -79,7 +79,7 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	}
 	choice, err := s.shown(o, "", version, kyma)
 	if err != nil && !Hidden(err) {
-		return Choice{}, reason.Errorf(reason.PinUnavailable, "module %s: version %s, which the Kyma pins it to, cannot be had: %v", module, version, err)
+		return Choice{}, reason.Errorf(reason.PinUnavailable, "module %s: version %s, to which the Kyma pins it, is not available: %v", module, version, err)
 	}
 	return choice, err
 }
@@ -103,14 +103,14 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return Choice{}, reason.Errorf(reason.TemplateMissing, "there is no ModuleTemplate of module %s with version %s", module, version)
+		return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s has no ModuleTemplate with version %s", module, version)
 	case len(found) > 1:
 		inChannel := slices.IndexFunc(found, func(t *template) bool { return t.Spec.Channel == channel })
 		found = found[max(0, inChannel):]
 	}
 	t := found[0]
 	if t.broken == nil && t.component == "" {
-		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: holds no component name, and there is no ModuleReleaseMeta", module, key(t))
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: contains no component name, and a ModuleReleaseMeta does not exist", module, key(t))
 	}
 	return t.choice(Choice{Module: module, Channel: channel, Version: version, Component: t.component, NamesItself: true, Mandatory: t.Spec.Mandatory})
 }
@@ -155,7 +155,7 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	switch len(found) {
 	case 0:
 		if channel == "" && o.meta.Spec.Mandatory == nil {
-			return Choice{}, reason.Errorf(reason.TemplateMissing, "there is no ModuleTemplate %s-%s", module, version)
+			return Choice{}, reason.Errorf(reason.TemplateMissing, "ModuleTemplate %s-%s does not exist", module, version)
 		}
 		if channel == "" {
 			return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s: mandatory version %s has no ModuleTemplate: add %s-%s", module, version, module, version)
@@ -201,7 +201,7 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 		return Choice{}, reason.Errorf(reason.ModuleNotOffered, "module %s: module template not allowed: not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
 	}
 	if t.broken == nil && (t.component == "" || t.version == "") {
-		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: holds no component name and version, and there is no ModuleReleaseMeta", module, key(t))
+		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: contains no component name and version, and a ModuleReleaseMeta does not exist", module, key(t))
 	}
 	return t.choice(Choice{Module: module, Channel: channel, Version: t.version, Component: t.component, NamesItself: true})
 }
@@ -251,7 +251,7 @@ func (s *Snapshot) Mandatory() []Choice {
 		}
 		choice, err := t.choice(Choice{Module: t.module, Version: t.version, Component: t.component, NamesItself: true})
 		if err == nil && t.component == "" {
-			err = reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: holds no component name, and the module is mandatory", t.module, key(t))
+			err = reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: contains no component name, and the module is mandatory", t.module, key(t))
 		}
 		if err != nil {
 			choice = Choice{Module: t.module, Err: err}

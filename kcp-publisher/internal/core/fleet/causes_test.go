@@ -133,7 +133,7 @@ var controlPlaneScenes = []scene{
 	}, ComponentBroken, "", "nothing to install", "component show"},
 	{"a module of lifecycle-manager in a version that nobody offers", func(w *world) {
 		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.ModuleNotInherited,
-			Message: "module keda: stays as lifecycle-manager installed it, and cannot be taken over in version 0.9.0: there is no ModuleTemplate"})
+			Message: "module keda: stays as lifecycle-manager installed it, and cannot be taken over in version 0.9.0: ModuleTemplate keda-0.9.0 does not exist"})
 	}, ModuleNotInherited, "", "in version 0.9.0", "takeover plan one"},
 	{"a module whose removal waits for an approval", func(w *world) {
 		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.RemovalHeld,
@@ -255,7 +255,7 @@ var runtimeScenes = []scene{
 		w.says("keda", "Error", "nothing of version 1.0.0 was applied: Deployment x: spec.replicas: invalid").because("keda", reason.ApplyFailed)
 	}, ModuleApplyFailed, "", "", ""},
 	{"an object of the agent's own", func(w *world) {
-		w.says("keda", "Error", "Role kyma-system/skr-agent: has a name of the agent's own: remove it from the module").because("keda", reason.Protected)
+		w.says("keda", "Error", "Role kyma-system/skr-agent: has a name that is reserved for the agent: remove it from the module").because("keda", reason.Protected)
 	}, ModuleProtected, "", "", ""},
 	{"a kind that is not served", func(w *world) {
 		w.says("keda", "Error", "Foo x (foo/v1): the cluster does not know this kind").because("keda", reason.UnknownKind)

@@ -97,7 +97,7 @@ func TestReferenceListsEverySituation(t *testing.T) {
 	}
 	has, err := os.ReadFile(path)
 	if err != nil || string(has) != page() {
-		t.Errorf("docs/reference/situations.md is not what the table says, %v: go test ./kcp-publisher/internal/core/fleet -update, and review the difference", err)
+		t.Errorf("docs/reference/situations.md differs from the table, %v: go test ./kcp-publisher/internal/core/fleet -update, and review the difference", err)
 	}
 }
 

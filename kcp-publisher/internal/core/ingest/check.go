@@ -44,7 +44,7 @@ func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause erro
 		after.Runtime.Reasons = why
 	}
 	set := setter(&after.Conditions, generation, now)
-	set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "what is known of the runtime makes a status that the API server refuses: "+
+	set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the runtime's data results in a status that the API server refuses: "+
 		bundle.Bounded(cause.Error(), bundle.MaxMessageBytes), false)
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)

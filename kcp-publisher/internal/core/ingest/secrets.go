@@ -25,7 +25,7 @@ func secrets(before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotSealed, facts.SecretsError.Error(), false)
 	case sealed == nil:
 		if meta.FindStatusCondition(before, v1beta2.ConditionSecrets) != nil {
-			set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "there are no Secrets for the runtime", true)
+			set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "no Secrets are configured for the runtime", true)
 		}
 	case !current(facts) || facts.Report.Secrets == nil || facts.Report.Secrets.Revision != sealed.Revision:
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)

@@ -182,7 +182,7 @@ func TestOmissionsOfAReportAreReported(t *testing.T) {
 	Remember(&s.before, *s.facts.Report, "key", "thumbprint", noon)
 	status = s.status()
 	reporting = meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
-	if status.State != v1beta2.StateWarning || !strings.Contains(reporting.Message, "the 1100 modules that its Kyma asks for are left out") ||
+	if status.State != v1beta2.StateWarning || !strings.Contains(reporting.Message, "the 1100 modules of its Kyma's request are ignored") ||
 		!strings.Contains(outline(status), "leaves the module out") || status.Runtime.Requested.Generation != 8 {
 		t.Errorf("without modules: %s\n%+v", outline(status), reporting)
 	}
@@ -191,7 +191,7 @@ func TestOmissionsOfAReportAreReported(t *testing.T) {
 	status = s.status()
 	reporting = meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
 	synced := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSynced)
-	if reporting.Message != "the runtime reports; what its Kyma asks for cannot be read, as condition Synced says" || synced.Reason != v1beta2.ReasonPinsUnreadable ||
+	if reporting.Message != "the runtime reports; the request of its Kyma cannot be read: see condition Synced" || synced.Reason != v1beta2.ReasonPinsUnreadable ||
 		synced.Message != "entry keda" || status.Runtime.Requested.Generation != 8 {
 		t.Errorf("with pins that cannot be read: %s\n%+v\n%+v", outline(status), reporting, synced)
 	}

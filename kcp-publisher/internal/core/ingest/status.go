@@ -279,7 +279,7 @@ func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	case facts.Deviation != nil:
 		set(v1beta2.ConditionRegistry, facts.Deviation.Reason, facts.Deviation.Message, false)
 	case facts.Consistent && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionRegistry) != nil:
-		set(v1beta2.ConditionRegistry, v1beta2.ReasonConsistent, "the registry holds what was published", true)
+		set(v1beta2.ConditionRegistry, v1beta2.ReasonConsistent, "the registry has the published bundle", true)
 	}
 }
 
@@ -289,7 +289,7 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 	case facts.Report != nil && facts.Report.AgentProblem != "":
 		set(v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, facts.Report.AgentProblem, false)
 	case facts.Report != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAgent) != nil:
-		set(v1beta2.ConditionAgent, v1beta2.ReasonUpgraded, "the agent runs what its bundle names", true)
+		set(v1beta2.ConditionAgent, v1beta2.ReasonUpgraded, "the agent runs the image of its bundle", true)
 	}
 }
 
@@ -403,7 +403,7 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.M
 		status.Message = "the runtime does not have the module yet"
 	case r.Version != m.Version:
 		status.State = cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing)
-		status.Message = cmp.Or(r.Message, fmt.Sprintf("version %s is still installed, %s is to come", r.Version, m.Version))
+		status.Message = cmp.Or(r.Message, fmt.Sprintf("version %s is still installed, %s comes next", r.Version, m.Version))
 	default:
 		status.State, status.Message = r.State, r.Message
 	}

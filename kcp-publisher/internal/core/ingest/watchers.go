@@ -42,7 +42,7 @@ func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, s
 		set(
 			v1beta2.ConditionSKRWebhook,
 			v1beta2.ReasonWatching,
-			fmt.Sprintf("the runtime watches what %d Watchers ask for", asked),
+			fmt.Sprintf("the runtime watches the objects of %d Watchers", asked),
 			true,
 		)
 	}

@@ -59,7 +59,7 @@ const (
 	resourceKymas        = "kymas"
 	honoredUntilRemoved  = "without it, the publisher would uninstall modules"
 	honoredInATakeover   = "without it, a takeover in progress would stop halfway"
-	honoredAsRestriction = "it only stops what the author of a Kyma can stop anyway"
+	honoredAsRestriction = "the author of a Kyma can stop publishing anyway"
 )
 
 // Revision is the revision of Settings. It increases with each change of the keys, so that a publisher finds out

@@ -243,7 +243,7 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 	case found.Digest == last.Digest:
 		return says(v1beta2.ReasonBundleIncomplete, "the registry has the bundle without its documents")
 	case !root.Trusts(s.Key):
-		return says(v1beta2.ReasonBundleForeign, "the registry has bundle %d, signed by key %s, which is no publisher key any more", found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
+		return says(v1beta2.ReasonBundleForeign, "the registry has bundle %d, signed by key %s, which is no longer a publisher key", found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
 	case found.Predicate.Epoch != root.Epoch && last.Digest == "":
 		return nil // from before a new epoch, so it has no effect
 	case found.Predicate.Epoch != root.Epoch:

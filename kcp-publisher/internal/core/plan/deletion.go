@@ -16,7 +16,7 @@ func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 		return "", ""
 	}
 	return v1beta2.ReasonRuntimeGone, fmt.Sprintf(
-		"the label %s says that the cluster of runtime %s does not exist any more",
+		"by label %s, the cluster of runtime %s no longer exists",
 		v1beta2.LabelRuntimeGone,
 		RuntimeID(kyma),
 	)
@@ -48,7 +48,7 @@ func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, no
 }
 
 func neverReported(kyma *v1beta2.Kyma) string {
-	return fmt.Sprintf("runtime %s never reported, so that there is nobody to wait for", RuntimeID(kyma))
+	return fmt.Sprintf("runtime %s never reported, so the removal does not wait for it", RuntimeID(kyma))
 }
 
 // Finalizable decides whether a deleted Kyma can be finalized, and why. An empty reason means that it must wait.
@@ -71,14 +71,14 @@ func Finalizable(
 		return FinalizableUntold(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
 		return v1beta2.ReasonDeletionForced, fmt.Sprintf(
-			"runtime %s was not waited for: its last bundle tells it to remove all modules whenever it looks",
+			"the removal did not wait for runtime %s: its last bundle removes all modules when its agent reads it",
 			runtime,
 		)
 	case kyma.Status.Runtime == nil || kyma.Status.Runtime.Observed == nil:
 		return v1beta2.ReasonRuntimeNeverReported, neverReported(kyma)
 	case waited > timeout:
 		return v1beta2.ReasonDeletionTimeout, fmt.Sprintf(
-			"runtime %s did not report to be empty within %s: its last bundle tells it to remove all modules whenever it looks",
+			"runtime %s did not report an empty state within %s: its last bundle removes all modules when its agent reads it",
 			runtime,
 			timeout,
 		)

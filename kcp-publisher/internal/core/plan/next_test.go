@@ -128,7 +128,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 				r.ObservedEpoch, r.ObservedSequence, r.Observed = 1, noon.UnixMilli(), "sha256:lost"
 				return r
 			}, noon.Add(time.Hour), ReasonSequenceBehind, nil},
-		"the runtime says that it has seen one of the far future": {
+		"the runtime reports one of the far future": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.ObservedEpoch, r.ObservedSequence = 1, math.MaxInt64; return r }, noon.Add(time.Hour), "", nil},
 		"the Kyma is deleted": {

@@ -87,7 +87,7 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	if of := Claimed(kyma); of != id {
 		return reason.Errorf(
 			reason.RuntimeIDChanged,
-			"its runtime is %s, and the label %s says %s: set it back, or delete the Kyma, which removes all modules from %s, and create one for %s",
+			"its runtime is %s, and label %s is %s: set the label back, or delete the Kyma, which removes all modules from %s, and create one for %s",
 			of,
 			v1beta2.LabelRuntimeID,
 			id,

@@ -24,7 +24,7 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 	}
 	switch {
 	case w.revoked:
-		return nil, failure(reason.Of(w.err), "%v; what is installed of it is removed", w.err)
+		return nil, failure(reason.Of(w.err), "%v; its installed objects are removed", w.err)
 	case w.settling:
 		return last, nil
 	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:

@@ -119,7 +119,7 @@ func TestModuleForNewerAgentsStaysUnchanged(t *testing.T) {
 		t.Errorf("an agent that understands everything: %v, left out %v", outline(result), result.LeftOut)
 	}
 	result = newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "teleport")).meta("keda", "regular=1.0.0").ask("keda").resolve(t)
-	if len(result.State.Problems) != 1 || !strings.Contains(result.State.Problems[0].Message, `"teleport" is no feature that this publisher knows`) {
+	if len(result.State.Problems) != 1 || !strings.Contains(result.State.Problems[0].Message, `this publisher does not know feature "teleport"`) {
 		t.Errorf("a feature that nobody knows: %+v", result.State.Problems)
 	}
 }

@@ -118,7 +118,7 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 		all[v1beta2.AnnotationRequiresFeatures] = features
 		for _, f := range (bundle.Manifest{Annotations: all}).Features() {
 			if !bundle.IsFeature(f) {
-				return nil, reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: %s is no feature that this publisher knows: upgrade it, or correct the name",
+				return nil, reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: this publisher does not know feature %s: upgrade the publisher, or correct the name",
 					w.choice.Template.Name, v1beta2.AnnotationRequiresFeatures, bundle.Quote(string(f), bundle.MaxVersionBytes))
 			}
 		}

@@ -76,7 +76,7 @@ func waits(m bundle.Manifest, has string, request Request, now time.Time) string
 	case !ahead && tooShort(request.Maintenance, now):
 		return fmt.Sprintf("the upgrade to version %s requires downtime, and no maintenance window ahead stays open for %s", m.Version, request.Maintenance.Minimum.Duration)
 	case !ahead:
-		return fmt.Sprintf("the upgrade to version %s requires downtime, and there is no maintenance window ahead", m.Version)
+		return fmt.Sprintf("the upgrade to version %s requires downtime, and no maintenance window is ahead", m.Version)
 	case !span.Contains(now):
 		return fmt.Sprintf("the upgrade to version %s requires downtime and waits for the maintenance window from %s to %s",
 			m.Version, span.Begin.UTC().Format(time.RFC3339), span.End.UTC().Format(time.RFC3339))

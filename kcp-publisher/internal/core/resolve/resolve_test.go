@@ -120,7 +120,7 @@ func TestDesiredModules(t *testing.T) {
 			want: []string{"keda@1.1.0 fast", "Warning OlderVersionAsked: module keda: stays at version 1.1.0: the Kyma pins it to 1.0.0, which is older"}},
 		"A pinned version without a template says so": {
 			world: usual().askNothingBut("keda", pinned("9.0.0")),
-			want:  []string{"Warning PinUnavailable: module keda: version 9.0.0, which the Kyma pins it to, cannot be had: there is no ModuleTemplate keda-9.0.0"}},
+			want:  []string{"Warning PinUnavailable: module keda: version 9.0.0, to which the Kyma pins it, is not available: ModuleTemplate keda-9.0.0 does not exist"}},
 		"A version beside a channel says nothing": {
 			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }), want: []string{"keda@1.1.0 fast"}},
 		"A version without a ModuleReleaseMeta cannot be asked for": {

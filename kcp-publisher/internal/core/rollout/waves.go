@@ -54,7 +54,7 @@ func Check(course fleet.Course) error {
 				continue
 			}
 			if n, err := intstr.GetScaledValueFromIntOrPercent(bound.value, 100, true); err != nil || n < 0 {
-				return fmt.Errorf("waves[%d].%s: %q is no number and no percentage such as \"10%%\"", i, bound.field, bound.value.String())
+				return fmt.Errorf("waves[%d].%s: %q is neither a number nor a percentage such as \"10%%\"", i, bound.field, bound.value.String())
 			}
 		}
 		if err := bundle.CheckChecks(w.Checks, false); err != nil {

@@ -96,7 +96,7 @@ func (r *Repository) selected(refs *packp.AdvRefs) (plumbing.Hash, error) {
 	}
 	hash, ok := refs.References[name]
 	if !ok {
-		return plumbing.ZeroHash, fmt.Errorf("there is no %s", r.Revision())
+		return plumbing.ZeroHash, fmt.Errorf("%s does not exist", r.Revision())
 	}
 	return hash, nil
 }

@@ -258,7 +258,7 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		want    string
 	}{
 		"no such branch":     {Options{URL: w.dir, Branch: "nope"}, "there is no branch nope"},
-		"no such tag":        {Options{URL: w.dir, Tag: "v1"}, "there is no tag v1"},
+		"no such tag":        {Options{URL: w.dir, Tag: "v1"}, "tag v1 does not exist"},
 		"no such folder":     {Options{URL: w.dir, Path: "nope"}, "folder nope: directory not found"},
 		"no such repository": {Options{URL: filepath.Join(w.dir, "nope")}, "repository does not exist"},
 	} {

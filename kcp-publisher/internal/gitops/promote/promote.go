@@ -67,7 +67,7 @@ func Edit(file []byte, line int, module, source, channel string, create bool) ([
 	e := editor{lines: strings.SplitAfter(string(file), "\n")}
 	switch {
 	case to == nil && !create:
-		err = fmt.Errorf("there is no such channel, only %s: with --create it is made", strings.Join(names(channels), ", "))
+		err = fmt.Errorf("the channel does not exist, only %s: use --create to add it", strings.Join(names(channels), ", "))
 	case to == nil:
 		err = e.add(channels, from, channel)
 	default:

@@ -400,6 +400,6 @@ func (p Plan) String() string {
 	for _, area := range slices.SortedFunc(maps.Keys(by), cmp.Compare) {
 		parts = append(parts, fmt.Sprintf("%d in %s", by[area], area))
 	}
-	return fmt.Sprintf("%d manifests (%s), %d bytes with what only they name; %d wait until they are old enough; %d more beyond the limit",
+	return fmt.Sprintf("%d manifests (%s), %d bytes with the content that only they use; %d wait until they are old enough; %d more beyond the limit",
 		len(p.Remove), strings.Join(parts, ", "), p.Bytes, len(p.Waiting), p.Over)
 }

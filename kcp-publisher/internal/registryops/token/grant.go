@@ -39,7 +39,7 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 			return Policy{}, fmt.Errorf("module repository %q: want a repository's name, or NAME%s for all below it", text, belowSuffix)
 		}
 		if area, reason := policy.overlap(p); area != "" {
-			return Policy{}, fmt.Errorf("module repository %q: is or holds %s/%s, %s: name what is below %s one by one, without that", text, prefix, area, reason, prefix)
+			return Policy{}, fmt.Errorf("module repository %q: is or contains %s/%s, %s: list the repositories below %s one by one, without that", text, prefix, area, reason, prefix)
 		}
 		policy.modules = append(policy.modules, p)
 	}

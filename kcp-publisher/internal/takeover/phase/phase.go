@@ -66,7 +66,7 @@ func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	s := kyma.Status.Runtime
 	if s == nil || s.Takeover == nil {
 		return asked, fmt.Errorf(
-			"label %s: it is not known yet what lifecycle-manager installed: only `kcp-publisher run` takes over",
+			"label %s: the objects of lifecycle-manager are not known yet: only `kcp-publisher run` takes over",
 			v1beta2.LabelTakeover,
 		)
 	}

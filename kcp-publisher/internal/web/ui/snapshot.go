@@ -131,7 +131,7 @@ func (s *snapshot) causeText(key string) string {
 			return s.causes[i].Message
 		}
 	}
-	return "one that nobody has any more"
+	return "one that no runtime has any longer"
 }
 
 // healths are all healths, the worst first.

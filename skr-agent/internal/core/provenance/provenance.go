@@ -66,7 +66,7 @@ func Trace(object Object, manifests []v1beta2.Manifest, in bundle.Bundle) (Chain
 	}
 	said := in.State.All()[named]
 	if err := sameContent(manifest, said); err != nil {
-		return Chain{}, fmt.Errorf("%s: Manifest %s is not what bundle %s says: %w", object, nameOf(manifest), in.Digest, err)
+		return Chain{}, fmt.Errorf("%s: Manifest %s differs from bundle %s: %w", object, nameOf(manifest), in.Digest, err)
 	}
 	origins := in.Origins()
 	at := slices.IndexFunc(origins, func(o bundle.Origin) bool { return o.Module == said.Module })

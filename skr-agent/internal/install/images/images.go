@@ -99,7 +99,7 @@ func compile(r Rewriting) (rules, error) {
 	for _, text := range r.Localized {
 		i, ok := parse(text)
 		if !ok {
-			return rules{}, fmt.Errorf("localized image %q: is no reference of an image", text)
+			return rules{}, fmt.Errorf("localized image %q: is not an image reference", text)
 		}
 		compiled.localized = append(compiled.localized, i)
 	}

@@ -50,7 +50,7 @@ func TestImagesComeFromWhereTheyAreToComeFrom(t *testing.T) {
 		"a mirror applies to the localized image":             {"example.org/scaler:1.0", []string{"l.example/scaler:1.0"}, map[string]string{"l.example": "m.example"}, "m.example/scaler:1.0"},
 		"what is no reference stays":                          {"${IMAGE}", []string{"l.example/scaler:1.0"}, map[string]string{"docker.io": "m.example"}, "${IMAGE}"},
 		"a mirror with a scheme is refused":                   {"a", nil, map[string]string{"docker.io": "https://m.example"}, "without a scheme"},
-		"a listed image that is none is refused":              {"a", []string{"A B"}, nil, "is no reference of an image"},
+		"a listed image without a valid reference":            {"a", []string{"A B"}, nil, "is not an image reference"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := object(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: \""+c.image+"\"}]}")

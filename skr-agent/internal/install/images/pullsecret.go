@@ -71,7 +71,7 @@ func addVariable(pod map[string]any, secret string) error {
 			continue
 		}
 		if slices.ContainsFunc(env, func(entry any) bool { return nameOf(entry) == PullSecretVariable }) {
-			return fmt.Errorf("containers[%d].env: %s is there already, and its value is for the setting imagePullSecret to say: remove it from the module",
+			return fmt.Errorf("containers[%d].env: %s exists already, and the setting imagePullSecret sets its value: remove it from the module",
 				n, PullSecretVariable)
 		}
 		container["env"] = append(env, map[string]any{"name": PullSecretVariable, "value": secret})
