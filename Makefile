@@ -23,7 +23,7 @@ export CGO_ENABLED := 0
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Whatever takes time says so: a first run compiles for minutes where nothing is cached.
+# Long steps print their progress: with an empty cache, the first run compiles for minutes.
 demo: ASSETS_FLAGS := -alerts=false
 demo: assets ## one control plane and two runtimes, live; EXIT=1 ends by itself
 	@hack/elapsed "compiling kcp-publisher and skr-agent" $(MAKE) --no-print-directory build
@@ -39,7 +39,7 @@ try-module: build assets ## a module through install, upgrade, faults, undo and 
 	  $(if $(COMPONENTS),--components '$(COMPONENTS)') $(if $(TEMPLATES),--templates '$(TEMPLATES)') $(FLAGS); \
 	  code=$$?; $(if $(KIND),[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
-# Built first, for what a program killed by Ctrl-C leaves behind: `go run` would leave a folder.
+# The program is built first, because a `go run` that Ctrl-C kills leaves a folder behind.
 chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 18 SIMULATED runtimes, and a checker; SEED=N for a plan again; NETWORK=1, CLOCKS=1 for more kinds
 	@go build -o bin/chaos ./integration/chaos/cmd && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" bin/chaos \
 	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(NETWORK),--network) $(if $(CLOCKS),--clocks) $(FLAGS)
@@ -47,8 +47,8 @@ chaos: build assets ## random faults for DURATION (5m) in a fleet of 2 REAL and 
 soak: ## the same fleet for DURATION (1h) with nothing broken: whether memory, goroutines and files grow, as a table, also in .chaos/soak.md
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
 
-# The scenarios are first in line, as they take half of the time: the others fill what these wait. Vetting is left to make lint.
-# Random tests repeat the same cases here, as $$RAPID_SEED and hack/suite say.
+# The scenarios come first, because they take half of the time, and the other packages run while they wait. make lint vets.
+# Random tests repeat the same cases here: $$RAPID_SEED and hack/suite define them.
 test: build assets bin/lend ## the short suite, over real API servers and a real registry
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
@@ -67,9 +67,9 @@ test-long: build assets bin/lend ## the long suite: expensive tests of code that
 	$(MAKE) test-kubernetes
 	$(MAKE) chaos DURATION=10m
 
-# The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so that after a failure
-# the rest would tell little.
-# Ctrl-C is the test's, which then takes the clusters down; the shell has to be there after it to stop the Docker that it started.
+# The scenarios that need pods, nodes and a network; the others run with make test. They share one fleet, so the run ends with
+# the first failure.
+# The test handles Ctrl-C and removes the clusters. The shell outlives it to stop the Docker that it started.
 test-kind: build ## all scenarios on kind clusters; RUN=TestX some, KEEP=1 leaves them up, KIND_NODE_IMAGE=NAME for other nodes, RELEASE=dist installs a release
 	@trap : INT TERM; started=$$(hack/offline/kind-node/dockerd start) || exit; \
 	  go test -count=1 -failfast -timeout $(KIND_TIMEOUT) -v $(if $(RUN),-run '$(RUN)') ./integration/kindscenario -args -kind $(if $(KEEP),-keep) $(if $(RELEASE),-release '$(abspath $(RELEASE))'); \

@@ -171,7 +171,7 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 		"another part than the referenced one": {root, all, swapped.documents, "is not the one that was released"},
 		"below the floor":                      {root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
 		"an invalid version":                   {root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
-		"a component without release keys":     {root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents, "nobody releases components of that name"},
+		"a component without release keys":     {root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents, "no release key covers components of that name"},
 		"another version's proof":              {root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents, "is not among the proofs of its release"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
 		"without proof": {func(m *Manifest, _ *DesiredState) { m.Release = nil }, "is not among the proofs of its release"},
 		"a leaving module too": {func(_ *Manifest, s *DesiredState) {
 			s.Leaving = []Manifest{{Module: "x", Component: "else.example/x", Version: "1"}}
-		}, "nobody releases"},
+		}, "no release key covers"},
 		"a mirror": {func(_ *Manifest, s *DesiredState) {
 			s.Settings.Mirrors = map[string]string{"good.example": "evil.example"}
 		}, "settings.mirrors"},

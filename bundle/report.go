@@ -38,7 +38,7 @@ type Report struct {
 	Observed *Observed `json:"observed,omitempty"`
 	// Kyma is the runtime's own Kyma, or nil if it does not exist.
 	Kyma *ReportedKyma `json:"kyma,omitempty"`
-	// Modules lists the installed modules, sorted by name, including those that no bundle contains any more.
+	// Modules lists the installed modules, sorted by name, including modules that the bundle no longer contains.
 	Modules []ReportedModule `json:"modules,omitempty"`
 	// Refused lists the bundles that were refused since the last accepted one, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
@@ -78,8 +78,8 @@ type Report struct {
 	// Follows is the digest of the report that this agent found in the registry, empty for none. Its own reports form a
 	// chain.
 	Follows digest.Digest `json:"follows,omitempty"`
-	// Confirmed reports whether the agent has found its own report in the registry often enough to be the only agent with
-	// its key. The requests of an agent that has just started count from then on.
+	// Confirmed reports whether the agent has found its own report in the registry often enough to be the only agent
+	// with its key. The requests of an agent that has just started count from then on.
 	Confirmed bool `json:"confirmed,omitempty"`
 	// Twin is the instance of another agent whose report, signed with the same key, took the place of this agent's.
 	Twin string `json:"twin,omitempty"`
@@ -146,7 +146,8 @@ type ReportedModule struct {
 	// Manifest and Resource identify the Manifest object and the module's default CR.
 	Manifest *v1beta2.TrackingObject `json:"manifest,omitempty"`
 	Resource *v1beta2.TrackingObject `json:"resource,omitempty"`
-	// Checks are the results of the checks in the module's Manifest, sorted by name. A check without a result is missing.
+	// Checks are the results of the checks in the module's Manifest, sorted by name. A check without a result is
+	// missing.
 	Checks []ReportedCheck `json:"checks,omitempty"`
 	// Details are the details that the settings request, nil for none.
 	Details *ModuleDetails `json:"details,omitempty"`
@@ -287,8 +288,8 @@ type Reporter struct {
 type AcceptedReport struct {
 	Report
 	Digest digest.Digest
-	// Content is the digest of the report without its time, its sequence, the report that it follows, its details, and the
-	// measurements of checks: of those it covers the results only.
+	// Content is the digest of the report without its time, its sequence, the report that it follows, its details, and
+	// the measurements of checks: of those it covers the results only.
 	Content digest.Digest
 	Key     crypto.PublicKey
 	// Enrolled is true if this report enrolled Key.

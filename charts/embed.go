@@ -15,13 +15,13 @@ var AgentCRDs embed.FS
 //go:embed kcp-publisher/files/crds/*.yaml
 var PublisherCRDs embed.FS
 
-// PublisherRBAC is what the publisher may do, as the chart gives it, one YAML file for each part, in
+// PublisherRBAC is the publisher's RBAC of the chart, one YAML file for each part, in
 // kcp-publisher/rbac.
 //
 //go:embed kcp-publisher/rbac/*.yaml
 var PublisherRBAC embed.FS
 
-// AgentRBAC is what the agent may do, as the chart gives it, one YAML file for each part, in skr-agent/rbac.
+// AgentRBAC is the agent's RBAC of the chart, one YAML file for each part, in skr-agent/rbac.
 //
 //go:embed skr-agent/rbac/*.yaml
 var AgentRBAC embed.FS

@@ -1,5 +1,5 @@
 // Command kcp-publisher is the control plane's side of kyma-pull: it resolves Kymas into signed bundles that runtimes
-// pull, and takes in what they report.
+// pull, and processes their reports.
 package main
 
 import (

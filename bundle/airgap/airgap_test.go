@@ -199,7 +199,7 @@ func TestInvalidFileIsRefused(t *testing.T) {
 		"an entry twice":            {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}, tar.Header{Typeflag: tar.TypeReg, Name: "./oci-layout", Size: 1}), "duplicate entry"},
 		"an index without end":      {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: maxIndexBytes + 1}), "at most"},
 		"a blob of another digest":  {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: blobsPrefix + strings.Repeat("a", 64), Size: 3}), "changed or damaged"},
-		"no index":                  {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}), "no OCI layout"},
+		"no index":                  {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}), "not an OCI layout"},
 		"nothing":                   {nil, "the end is missing"},
 		"a size that is not there":  {slices.Concat(tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 5000})[:1024]), "not all there"},
 		"an index that is no index": {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: 5}), "index.json"},

@@ -31,9 +31,9 @@ func JSON(data []byte, v any, depth int) error {
 	return errors.Join(problems...)
 }
 
-// Extended reads like JSON, but skips fields that v does not have: what a later version may have added to a document.
-// Only for bytes that are authenticated already. A field that differs from one of v only in its case is still an error,
-// for some readers take it for that one.
+// Extended reads like JSON, but skips fields that v does not have, because a later version may have added them. Use it
+// only for authenticated bytes. A field that differs from a field of v only in its case is still an error, because some
+// readers ignore the case.
 func Extended(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err

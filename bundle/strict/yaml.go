@@ -23,8 +23,8 @@ type Limits struct {
 	Nodes int
 	// Documents is how many documents there may be: 2,000, as many as objects in a module.
 	Documents int
-	// ExpandedBytes allows anchors, aliases and merge keys in documents whose scalars have at most so many bytes with the
-	// aliases written out. Nodes and Depth count the written-out document too. 0 refuses them.
+	// ExpandedBytes allows anchors, aliases and merge keys in documents whose scalars have at most so many bytes with
+	// the aliases written out. Nodes and Depth count the written-out document too. 0 refuses them.
 	ExpandedBytes int
 }
 
@@ -41,9 +41,9 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// Documents checks every document of a YAML stream and gives them as trees. Refused are tags other than
-// YAML's own for that kind of value, duplicate keys, more depth, values or documents than the limits allow, and anchors,
-// aliases and merge keys unless the limits allow them. Empty documents are left out. Errors name document and line.
+// Documents checks every document of a YAML stream and gives them as trees. Refused are tags other than YAML's own for
+// that kind of value, duplicate keys, more depth, values or documents than the limits allow, and anchors, aliases and
+// merge keys unless the limits allow them. Empty documents are left out. Errors name document and line.
 func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 	limits = limits.orDefaults()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -79,8 +79,8 @@ func YAML(data []byte, limits Limits) error {
 	return err
 }
 
-// tags are those that YAML gives by itself. All others mean something else to every reader: !!binary is decoded by some
-// and not by others, !!set and !!null make something else of a mapping, !!merge copies what stands elsewhere.
+// tags are the implicit tags of YAML. Readers disagree about all others: only some decode !!binary, !!set and !!null
+// change a mapping, and !!merge copies another node.
 var tags = map[yaml.Kind][]string{
 	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"},
 	yaml.SequenceNode: {"!!seq"},

@@ -32,8 +32,8 @@ const (
 	RolePublisher = "publisher"
 	// RoleEnrol signs the certificates of agents.
 	RoleEnroll = "enrol"
-	// RoleRelease, followed by the prefix of component names, signs components: the second lock. An empty prefix is all of
-	// them.
+	// RoleRelease, followed by the prefix of component names, signs components: the second lock. An empty prefix is all
+	// of them.
 	RoleRelease = "release:"
 )
 
@@ -55,7 +55,7 @@ type Root struct {
 	Fleet string
 	// Floors are the lowest versions that may be installed, by component name.
 	Floors map[string]string
-	// Revoked are the thumbprints of keys that count for nothing any more, sorted.
+	// Revoked are the thumbprints of keys that are no longer valid, sorted.
 	Revoked []string
 	// Raw is the file as it was read.
 	Raw []byte

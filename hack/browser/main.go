@@ -1,9 +1,9 @@
-// Command browser prints what the tests of the web page need beside Go, as assignments for a shell: CHROMIUM, a
-// Chromium, and AXE, the script that judges how accessible a page is. Chromium is that of $CHROMIUM or the PATH; where
-// there is none it is installed from Debian, if this machine is a Debian and we are its root. The script comes from the
-// npm registry, with a pinned checksum, and is kept in the cache of the user.
+// Command browser prints the requirements of the web page's tests as assignments for a shell: CHROMIUM, the path of a
+// Chromium, and AXE, the path of the script that checks accessibility. Chromium comes from $CHROMIUM, from the PATH, or
+// from Debian if the machine is a Debian and the user is root. The script comes from the npm registry with a pinned
+// checksum, and stays in the cache of the user.
 //
-// What cannot be had is left out with a remark: the tests then skip and say so.
+// A missing part is reported and omitted: the tests that need it are skipped.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 const (
 	axeVersion = "4.14.1"
 	axeAddress = "https://registry.npmjs.org/axe-core/-/axe-core-" + axeVersion + ".tgz"
-	// axeSum is of the whole archive, as the registry gives it.
+	// axeSum is the checksum of the whole archive, as in the registry.
 	axeSum   = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 	axeFile  = "package/axe.min.js"
 	maxBytes = 32 << 20
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// chromium returns the path of a Chromium, which it installs where there is none.
+// chromium returns the path of a Chromium. It installs one if none is found.
 func chromium(ctx context.Context) (string, error) {
 	find := func() string {
 		for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {

@@ -1,5 +1,4 @@
-// Package plaintar writes tars that say nothing of where and by whom they were made: the same files give the same
-// bytes.
+// Package plaintar writes tars without owners and times of the machine: the same files result in the same bytes.
 package plaintar
 
 import (

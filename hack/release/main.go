@@ -1,7 +1,7 @@
 // Command release builds all files of a release into one folder: programs for each platform, images and charts as an
-// OCI image layout, definitions, manifests for kubectl and kustomize, manifests of package managers, a bill of materials
-// for each program, and checksums. With a key, it adds their signature, the provenance, and attestations of images and
-// charts. The same commit and version give the same bytes, except for the signatures.
+// OCI image layout, definitions, manifests for kubectl and kustomize, manifests of package managers, a bill of
+// materials for each program, and checksums. With a key, it adds their signature, the provenance, and attestations of
+// images and charts. The same commit and version give the same bytes, except for the signatures.
 package main
 
 import (
@@ -41,7 +41,7 @@ type release struct {
 // programs are those that a release has.
 var programs = []string{"kcp-publisher", "skr-agent"}
 
-// semver is what Helm takes as a chart's version.
+// semver matches the versions that Helm accepts for a chart.
 var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
 func run(ctx context.Context, args []string) error {

@@ -33,13 +33,13 @@ func parsePlatforms(text string) (all []platform, err error) {
 	return all, nil
 }
 
-// commit is what the release is built from.
+// commit is the source of the release.
 type commit struct {
 	hash string
 	time time.Time
 }
 
-// readCommit refuses a checkout with changes: nobody could build the same again.
+// readCommit refuses a checkout with changes, because the build would not be reproducible.
 func readCommit(ctx context.Context) (commit, error) {
 	changes, err := output(ctx, nil, "git", "status", "--porcelain")
 	if err != nil {
@@ -57,7 +57,7 @@ func readCommit(ctx context.Context) (commit, error) {
 	return commit{hash, parsed.UTC()}, err
 }
 
-// output runs a program and returns what it prints, without the last line's end.
+// output runs a program and returns its output without the last newline.
 func output(ctx context.Context, env []string, program string, args ...string) (string, error) {
 	var out, problems bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
@@ -117,7 +117,7 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// pack makes a gzipped tar that says nothing of where and by whom it was made.
+// pack returns a gzipped tar without owners and times of the machine.
 func pack(files []plaintar.File, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

@@ -66,7 +66,7 @@ func (r *release) push(ctx context.Context) error {
 	return nil
 }
 
-// artifacts are the names of what the layout has for a registry.
+// artifacts returns the names of the artifacts in the layout.
 func artifacts() (names []string) {
 	for _, program := range programs {
 		names = append(names, program, "charts/"+program)

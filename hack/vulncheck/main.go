@@ -47,7 +47,7 @@ func check(database string, packages []string, out io.Writer) int {
 	return code
 }
 
-// judge returns what to say of a run, and the exit code. required makes an unreachable database a failure.
+// judge returns the message for a run, and the exit code. required makes an unreachable database a failure.
 func judge(code int, said, database string, required bool) (string, int) {
 	switch {
 	case code == 0:

@@ -48,7 +48,10 @@ func TestMain(m *testing.M) {
 func take(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
 	started := time.Now()
-	c, err := clusters.Take(t.Context(), Options{Progress: os.Stderr, Workloads: workloads, CRDs: []fs.FS{charts.PublisherCRDs}})
+	c, err := clusters.Take(
+		t.Context(),
+		Options{Progress: os.Stderr, Workloads: workloads, CRDs: []fs.FS{charts.PublisherCRDs}},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,12 +90,18 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 	good := deployment("good")
 	create(t, "statefulset", func(ctx context.Context) error {
 		_, err := apps.StatefulSets("default").Create(ctx, &appsv1.StatefulSet{ObjectMeta: good.ObjectMeta,
-			Spec: appsv1.StatefulSetSpec{Selector: good.Spec.Selector, Template: good.Spec.Template}}, metav1.CreateOptions{})
+			Spec: appsv1.StatefulSetSpec{
+				Selector: good.Spec.Selector,
+				Template: good.Spec.Template,
+			}}, metav1.CreateOptions{})
 		return err
 	})
 	create(t, "daemonset", func(ctx context.Context) error {
 		_, err := apps.DaemonSets("default").Create(ctx, &appsv1.DaemonSet{ObjectMeta: good.ObjectMeta,
-			Spec: appsv1.DaemonSetSpec{Selector: good.Spec.Selector, Template: good.Spec.Template}}, metav1.CreateOptions{})
+			Spec: appsv1.DaemonSetSpec{
+				Selector: good.Spec.Selector,
+				Template: good.Spec.Template,
+			}}, metav1.CreateOptions{})
 		return err
 	})
 	for _, resource := range []string{"deployments", "statefulsets", "daemonsets"} {
@@ -193,7 +202,9 @@ func TestUsersHaveTheRightsThatRBACGives(t *testing.T) {
 	}
 	admin := kubernetes.NewForConfigOrDie(c.Config)
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "auditor"},
-		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}}}}
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list"}},
+		}}
 	if _, err := admin.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -203,10 +214,16 @@ func TestUsersHaveTheRightsThatRBACGives(t *testing.T) {
 	if _, err := admin.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	err = wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, err := reader.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
-		return err == nil, nil
-	})
+	err = wait.PollUntilContextTimeout(
+		ctx,
+		50*time.Millisecond,
+		time.Minute,
+		true,
+		func(ctx context.Context) (bool, error) {
+			_, err := reader.CoreV1().ConfigMaps("default").List(ctx, metav1.ListOptions{})
+			return err == nil, nil
+		},
+	)
 	if err != nil {
 		t.Errorf("with a role: %v", err)
 	}
@@ -239,11 +256,17 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	var dir string
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 3*time.Minute, true, func(context.Context) (bool, error) {
-		content, _ := os.ReadFile(path)
-		dir = string(content)
-		return dir != "", nil
-	})
+	err := wait.PollUntilContextTimeout(
+		t.Context(),
+		50*time.Millisecond,
+		3*time.Minute,
+		true,
+		func(context.Context) (bool, error) {
+			content, _ := os.ReadFile(path)
+			dir = string(content)
+			return dir != "", nil
+		},
+	)
 	pids, _ := filepath.Glob(filepath.Join(dir, "*.pid"))
 	var processes []int
 	for _, file := range pids {
@@ -257,16 +280,23 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 	if err != nil || len(processes) != 3 {
 		t.Fatalf("start a cluster to be killed: %v, processes %v", err, processes)
 	}
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		for _, pid := range processes {
-			// A zombie is gone too; in a container nobody may be there to bury it.
-			if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(state), ") Z ") {
-				return false, nil
+	err = wait.PollUntilContextTimeout(
+		t.Context(),
+		50*time.Millisecond,
+		time.Minute,
+		true,
+		func(context.Context) (bool, error) {
+			for _, pid := range processes {
+				// A zombie is gone too; in a container nobody may be there to bury it.
+				if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
+					!strings.Contains(string(state), ") Z ") {
+					return false, nil
+				}
 			}
-		}
-		_, err := os.Stat(dir)
-		return errors.Is(err, os.ErrNotExist), nil
-	})
+			_, err := os.Stat(dir)
+			return errors.Is(err, os.ErrNotExist), nil
+		},
+	)
 	if err != nil {
 		t.Errorf("processes %v or folder %s are still there: %v", processes, dir, err)
 	}
@@ -283,17 +313,32 @@ func create(t *testing.T, what string, created func(context.Context) error) {
 func awaitCurrent(t *testing.T, c *Cluster, client dynamic.Interface, resource, name string) {
 	t.Helper()
 	seen := ""
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (current bool, _ error) {
-		current, seen = isCurrent(ctx, client, resource, name)
-		return current, nil
-	})
+	err := wait.PollUntilContextTimeout(
+		t.Context(),
+		50*time.Millisecond,
+		time.Minute,
+		true,
+		func(ctx context.Context) (current bool, _ error) {
+			current, seen = isCurrent(ctx, client, resource, name)
+			return current, nil
+		},
+	)
 	if err != nil {
-		t.Fatalf("%s %s is not current: %v\nseen: %s\nkwok: %s", resource, name, err, seen, tail(filepath.Join(c.place.Dir, "kwok.log")))
+		t.Fatalf(
+			"%s %s is not current: %v\nseen: %s\nkwok: %s",
+			resource,
+			name,
+			err,
+			seen,
+			tail(filepath.Join(c.place.Dir, "kwok.log")),
+		)
 	}
 }
 
 func isCurrent(ctx context.Context, client dynamic.Interface, resource, name string) (bool, string) {
-	object, err := client.Resource(appsv1.SchemeGroupVersion.WithResource(resource)).Namespace("default").Get(ctx, name, metav1.GetOptions{})
+	object, err := client.Resource(appsv1.SchemeGroupVersion.WithResource(resource)).
+		Namespace("default").
+		Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return false, err.Error()
 	}

@@ -79,8 +79,15 @@ func (l *Lender) Summary() string {
 	l.pool.mu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Sprintf("%d API servers started: %d by the lender for %d loans, %d by tests on their own; %d restarted, %d left by a test binary that ended",
-		started+l.elsewhere, started, lent, l.elsewhere, l.restarts, l.abandoned)
+	return fmt.Sprintf(
+		"%d API servers started: %d by the lender for %d loans, %d by tests on their own; %d restarted, %d left by a test binary that ended",
+		started+l.elsewhere,
+		started,
+		lent,
+		l.elsewhere,
+		l.restarts,
+		l.abandoned,
+	)
 }
 
 func (l *Lender) count(what *int) {

@@ -42,7 +42,8 @@ func Audited() []string {
 // shared returns the options of the cluster that serves a request for these. The publisher's CRDs include the agent's.
 func shared(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
-	if len(options.CRDs) > 0 && !slices.ContainsFunc(options.CRDs, func(system fs.FS) bool { return !ofChart(system) }) {
+	if len(options.CRDs) > 0 &&
+		!slices.ContainsFunc(options.CRDs, func(system fs.FS) bool { return !ofChart(system) }) {
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
 	}
 	audit := Audited()
@@ -85,7 +86,13 @@ func (p *Pool) take(ctx context.Context, options Options) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.begin(options.Workloads); err != nil {
+	if s.frozen {
+		err = s.revive(ctx)
+	}
+	if err == nil {
+		err = s.begin(options.Workloads)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
@@ -154,7 +161,8 @@ func (p *Pool) find(options Options) *server {
 	}
 	best := -1
 	for i, s := range p.idle {
-		if slices.Equal(s.options.CRDs, options.CRDs) && slices.Equal(s.options.Audit, options.Audit) && better(i, best) {
+		if slices.Equal(s.options.CRDs, options.CRDs) && slices.Equal(s.options.Audit, options.Audit) &&
+			better(i, best) {
 			best = i
 		}
 	}
@@ -166,7 +174,7 @@ func (p *Pool) find(options Options) *server {
 	return s
 }
 
-// giveBack restores a cluster that was lent and keeps it, or ends it.
+// giveBack restores a cluster that was lent and keeps it frozen, or ends it.
 func (p *Pool) giveBack(s *server) error {
 	if err := s.renew(); err != nil {
 		fmt.Fprintf(s.progress(), "cluster: not lent again: %v\n", err)
@@ -188,7 +196,10 @@ func (s *server) renew() error {
 	if s.paused {
 		return errors.New("its API server is stopped")
 	}
-	return s.origin.Restore(context.Background())
+	if err := s.origin.Restore(context.Background()); err != nil {
+		return err
+	}
+	return s.freeze()
 }
 
 // Close ends the idle clusters. Those on loan end when they are returned.

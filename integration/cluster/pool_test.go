@@ -89,9 +89,25 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	must(nil, things.Create(ctx, thing))
 	must(nil, things.Delete(ctx, thing))
 	// A definition that somebody applies as it is has one manager more, and nothing else is another.
-	must(nil, things.Apply(ctx, client.ApplyConfigurationFromUnstructured(kymas(t)), client.FieldOwner("somebody"), client.ForceOwnership))
-	must(api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}))
-	must(api.CoreV1().ConfigMaps("left").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}))
+	must(
+		nil,
+		things.Apply(
+			ctx,
+			client.ApplyConfigurationFromUnstructured(kymas(t)),
+			client.FieldOwner("somebody"),
+			client.ForceOwnership,
+		),
+	)
+	must(
+		api.CoreV1().
+			Namespaces().
+			Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}),
+	)
+	must(
+		api.CoreV1().
+			ConfigMaps("left").
+			Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}),
+	)
 	must(nil, api.CoreV1().Namespaces().Delete(ctx, "left", metav1.DeleteOptions{}))
 	must(api.AppsV1().Deployments("default").Create(ctx, deployment("left"), metav1.CreateOptions{}))
 	service := &corev1.Service{
@@ -145,7 +161,8 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	if _, err := api.RbacV1().ClusterRoles().Get(ctx, "view", metav1.GetOptions{}); err != nil {
 		t.Error(err)
 	}
-	if admin, err := api.RbacV1().ClusterRoles().Get(ctx, "admin", metav1.GetOptions{}); err != nil || admin.Labels["left"] != "" {
+	if admin, err := api.RbacV1().ClusterRoles().Get(ctx, "admin", metav1.GetOptions{}); err != nil ||
+		admin.Labels["left"] != "" {
 		t.Errorf("ClusterRole admin has labels %v: %v", admin.Labels, err)
 	}
 	if noted, err := again.Requests(); err != nil || len(noted) != 0 {
@@ -154,7 +171,11 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	// And it works: the same names, kinds and addresses can be had.
 	must(nil, installCRDs(again.Config, []fs.FS{os.DirFS("testdata")}))
 	must(nil, things.Create(ctx, thingOf("held")))
-	must(api.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}))
+	must(
+		api.CoreV1().
+			Namespaces().
+			Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "left"}}, metav1.CreateOptions{}),
+	)
 	must(api.CoreV1().Services("left").Create(ctx, service.DeepCopy(), metav1.CreateOptions{}))
 	stop(t, again)
 }
@@ -176,7 +197,11 @@ func TestPoolEndsAClusterThatItCannotRestore(t *testing.T) {
 			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{
 				RuleWithOperations: admissionv1.RuleWithOperations{
 					Operations: []admissionv1.OperationType{admissionv1.Create},
-					Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+					Rule: admissionv1.Rule{
+						APIGroups:   []string{""},
+						APIVersions: []string{"v1"},
+						Resources:   []string{"pods"},
+					},
 				},
 			}}},
 			Validations: []admissionv1.Validation{{Expression: "false"}},
@@ -223,10 +248,16 @@ func TestLenderEndsTheClusterOfABorrowerThatDisconnects(t *testing.T) {
 	if err := loan.Disconnect(); err != nil {
 		t.Fatal(err)
 	}
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		_, err := os.Stat(loan.Dir)
-		return errors.Is(err, os.ErrNotExist), nil
-	})
+	err = wait.PollUntilContextTimeout(
+		t.Context(),
+		50*time.Millisecond,
+		time.Minute,
+		true,
+		func(context.Context) (bool, error) {
+			_, err := os.Stat(loan.Dir)
+			return errors.Is(err, os.ErrNotExist), nil
+		},
+	)
 	l.pool.mu.Lock()
 	defer l.pool.mu.Unlock()
 	if err != nil || len(l.pool.idle) > 0 {
@@ -272,7 +303,9 @@ func TestChartsAreServedByOneKindOfCluster(t *testing.T) {
 	}
 	for _, path := range brought {
 		agents, err := charts.AgentCRDs.ReadFile(path)
-		publishers, other := charts.PublisherCRDs.ReadFile(strings.Replace(path, "skr-agent/crds", "kcp-publisher/files/crds", 1))
+		publishers, other := charts.PublisherCRDs.ReadFile(
+			strings.Replace(path, "skr-agent/crds", "kcp-publisher/files/crds", 1),
+		)
 		if err := errors.Join(err, other); err != nil || !bytes.Equal(agents, publishers) {
 			t.Errorf("%s differs from the publisher's: %v", path, err)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -92,6 +93,19 @@ func (r *reaper) forget(name string) error {
 		return err
 	}
 	return nil
+}
+
+// process returns the process id of a program.
+func (r *reaper) process(name string) (int, error) {
+	content, err := os.ReadFile(r.pidFile(name))
+	if err != nil {
+		return 0, fmt.Errorf("%s does not run: %w", name, err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	if err != nil {
+		return 0, fmt.Errorf("process id of %s: %w", name, err)
+	}
+	return pid, nil
 }
 
 // startedAt returns when a program wrote its process id, which it does first.

@@ -27,6 +27,7 @@ type server struct {
 	kwok       *kwok    // nil unless a borrower wanted workloads
 	reaper     *reaper
 	paused     bool
+	frozen     bool  // idle in a pool, with suspended programs
 	audited    int64 // bytes of the audit log from earlier borrowers
 
 	origin *pristine.Snapshot // set by a pool
@@ -194,7 +195,7 @@ func (s *server) resume() error {
 
 // stop stops the programs and removes their data.
 func (s *server) stop() error {
-	var problems []error
+	problems := []error{s.thaw()} // a suspended program ignores the signal to end
 	if s.kwok != nil {
 		problems = append(problems, s.kwok.stop())
 	}

@@ -188,7 +188,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		v.report(ship, harbor, "report-1.json")
 		until(t, 30*time.Second, "the report counts", func() (bool, string) {
 			c := conditionOf(t, ship, v1beta2.ConditionReporting)
-			return c.Reason == "Carried" && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "what is known is of 20"), c.Message
+			return c.Reason == "Carried" && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "the latest is of 20"), c.Message
 		})
 	})
 	// The report contained the runtime's own key, cluster and Kyma, so the next bundle refers to them.

@@ -261,7 +261,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 			return m.State == v1beta2.StateError && m.Version == version && strings.Contains(m.Message, text), m.Version + ": " + m.Message
 		})
 	}
-	says("", "there is no key for it")
+	says("", "no key is configured for it")
 	must(t, f.Control.Create(ctx, secret)) // as an operator would, while the publisher runs
 	must(t, r.UntilState(ctx, "overlay", "1.0.0", v1beta2.StateReady))
 

@@ -155,7 +155,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 			return apierrors.IsInvalid(err), fmt.Sprint(err)
 		})
 		r.say(func(report *bundle.Report) { report.AgentVersion = "unspeakable" })
-		if kyma := r.untilReporting("ReportRefused=False: what is known of the runtime makes a status that the API server refuses"); kyma.Status.State != v1beta2.StateWarning {
+		if kyma := r.untilReporting("ReportRefused=False: the runtime's data results in a status that the API server refuses"); kyma.Status.State != v1beta2.StateWarning {
 			t.Errorf("the Kyma is %s", kyma.Status.State)
 		}
 		stop()

@@ -215,6 +215,7 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 			t.Errorf("train status shows\n%s", status)
 		}
 	})
+	t.Run("a version without a next channel needs an operator", func(t *testing.T) { blockTrain(t, f) })
 }
 
 // refuseTrains sends invalid policies to the API server.

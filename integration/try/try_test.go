@@ -26,7 +26,7 @@ func TestUntriableModuleIsReported(t *testing.T) {
 		"the same version twice":           {Options{Component: "example.org/mailer", From: "1.0.0", To: "1.0.0"}, "both the version to upgrade from and to"},
 		"a component that is nowhere":      {with(nil, nil), "give a registry path"},
 		"an archive that is not there":     {with([]string{"ctf:/nowhere"}, nil), "components ctf:/nowhere"},
-		"a folder without archives":        {with([]string{t.TempDir()}, nil), "has none in it"},
+		"a folder without archives":        {with([]string{t.TempDir()}, nil), "contains none"},
 		"templates that are not there":     {with([]string{"r.example/x"}, []string{"/nowhere"}), "templates: "},
 		"a template that is not even YAML": {with([]string{"r.example/x"}, []string{file(t, "a: b: c")}), "templates "},
 	} {

@@ -32,7 +32,8 @@ const (
 // Verdict is the outcome of one measurement.
 type Verdict string
 
-// Verdicts. Unknown is a measurement without an answer: a timeout, missing data, a wrong type, or an error of the endpoint.
+// Verdicts. Unknown is a measurement without an answer: a timeout, missing data, a wrong type, or an error of the
+// endpoint.
 const (
 	Success Verdict = "success"
 	Failure Verdict = "failure"
@@ -122,7 +123,7 @@ func more(count int32) int32 {
 	return count + 1
 }
 
-// Due returns when a check must be measured next, and false if it is not measured any more: it failed, or checkFor has
+// Due returns when a check must be measured next, and false if it is no longer measured: it failed, or checkFor has
 // passed since the module became ready. An Inconclusive check is measured for up to bundle.MaxCheckFor, because its
 // wave waits for the result.
 func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {

@@ -90,8 +90,22 @@ func TestImpersonationAndTimeoutFlags(t *testing.T) {
 	if err := os.WriteFile(path, []byte(north), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := configOf(t, "--kubeconfig", path, "--as", "jane", "--as-group", "a", "--as-group", "b", "--request-timeout", "30s")
-	if err != nil || config.Impersonate.UserName != "jane" || !slices.Equal(config.Impersonate.Groups, []string{"a", "b"}) || config.Timeout != 30*time.Second {
+	config, err := configOf(
+		t,
+		"--kubeconfig",
+		path,
+		"--as",
+		"jane",
+		"--as-group",
+		"a",
+		"--as-group",
+		"b",
+		"--request-timeout",
+		"30s",
+	)
+	if err != nil || config.Impersonate.UserName != "jane" ||
+		!slices.Equal(config.Impersonate.Groups, []string{"a", "b"}) ||
+		config.Timeout != 30*time.Second {
 		t.Errorf("got %+v, %v", config, err)
 	}
 }

@@ -37,7 +37,8 @@ func hint(err error) string {
 
 // aboutFile reports whether an error names a file or a system call.
 func aboutFile(err error) bool {
-	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) || errors.As(err, new(*os.SyscallError))
+	return errors.As(err, new(*fs.PathError)) || errors.As(err, new(*os.LinkError)) ||
+		errors.As(err, new(*os.SyscallError))
 }
 
 // diskFull returns advice for a full disk. Commands write atomically, so each can be repeated.

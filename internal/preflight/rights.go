@@ -115,7 +115,17 @@ func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 			resource, sub, _ := strings.Cut(named, "/")
 			for _, name := range names {
 				for _, verb := range rule.Verbs {
-					all = append(all, Permission{Verb: verb, Group: group, Resource: resource, Subresource: sub, Name: name, Namespace: namespace})
+					all = append(
+						all,
+						Permission{
+							Verb:        verb,
+							Group:       group,
+							Resource:    resource,
+							Subresource: sub,
+							Name:        name,
+							Namespace:   namespace,
+						},
+					)
 				}
 			}
 		}
@@ -148,17 +158,24 @@ func Rights(part string, asked int, denied []Permission, advice string) Finding 
 	return Fail(check, fmt.Sprintf("%d of %d are missing: %s", len(denied), asked, text), advice)
 }
 
-// everybody are the API groups in which every account can query its own identity and rights.
-var everybody = []string{"authentication.k8s.io", "authorization.k8s.io"}
+// openGroups are the API groups in which every account can query its own identity and rights.
+var openGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
 
 // Account judges the rights of a ServiceAccount in its namespace and in the cluster. The rights that its modules need
 // are only known when they are installed.
 func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewStatus) Finding {
 	some := slices.ContainsFunc(rules.ResourceRules, func(rule authorizationv1.ResourceRule) bool {
-		return slices.ContainsFunc(rule.APIGroups, func(group string) bool { return !slices.Contains(everybody, group) })
+		return slices.ContainsFunc(
+			rule.APIGroups,
+			func(group string) bool { return !slices.Contains(openGroups, group) },
+		)
 	})
 	if some || rules.Incomplete {
 		return passed(check, "it can be impersonated, and it has rights")
 	}
-	return Warn(check, "has no rights in the cluster and in "+namespace+": it cannot install a module there", "create it, and grant it the rights listed in docs/guides/rights.md")
+	return Warn(
+		check,
+		"has no rights in the cluster and in "+namespace+": it cannot install a module there",
+		"create it, and grant it the rights listed in docs/guides/rights.md",
+	)
 }

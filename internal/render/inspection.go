@@ -1,6 +1,6 @@
 package render
 
-//lint:file-ignore SA1019 kustomize still loads what its deprecated fields name, so that they have to be inspected too.
+//lint:file-ignore SA1019 kustomize still loads the files of its deprecated fields, so they must be inspected too.
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxBuilds limits the kustomizations of one overlay. A base that two others use is built twice, so a few files could
-	// require any number.
+	// maxBuilds limits the kustomizations of one overlay. A base that two others use is built twice, so a few files
+	// could require any number.
 	maxBuilds = 200
 	// maxOverlayFileBytes limits one file that kustomize parses. A module's objects in one file have 2 MiB.
 	maxOverlayFileBytes = 8 << 20

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// MaxUnpackedBytes bounds a layer after decompression.
+	// MaxUnpackedBytes limits a layer after decompression.
 	MaxUnpackedBytes = 128 << 20
-	// MaxEntries bounds the members of a tar, whether they are used or not.
+	// MaxEntries limits the members of a tar, including unused ones.
 	MaxEntries = 2_000
-	// maxRatio bounds unpacked to packed bytes. Text reaches 20; a bomb 1,000.
+	// maxRatio limits the ratio of unpacked to packed bytes. Text reaches 20, a bomb 1,000.
 	maxRatio = 100
-	// freeBytes may be unpacked at any ratio, because a small tar is mostly padding.
+	// freeBytes is the unpacked size without a limit of the ratio, because a small tar is mostly padding.
 	freeBytes = 1 << 20
-	// maxPathBytes and maxPathDepth bound the name of a member. Charts within charts reach 120 and 8.
+	// maxPathBytes and maxPathDepth limit the name of a member. Charts within charts reach 120 and 8.
 	maxPathBytes, maxPathDepth = 256, 16
 )
 
@@ -31,8 +31,8 @@ type file struct {
 	data []byte
 }
 
-// unpack returns the YAML and JSON files of a blob, sorted by path. Sizes are counted as bytes come out of the decompressor;
-// what headers say about them is not believed.
+// unpack returns the YAML and JSON files of a blob, sorted by path. It counts the bytes that the decompressor returns,
+// and ignores the sizes in headers.
 func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	data, err := decompress(data)
 	if err != nil {
@@ -44,12 +44,12 @@ func unpack(data []byte, mustBeTar bool) ([]file, error) {
 	return []file{{name: "content", data: data}}, nil
 }
 
-// budget is what archives, one inside the other, have used of what all of them together may.
+// budget counts the bytes and members of nested archives, which share one limit.
 type budget struct {
 	unpacked, entries int
 }
 
-// decompress returns the data itself when it is not compressed.
+// decompress returns the decompressed data. It returns data that is not compressed unchanged.
 func decompress(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
@@ -57,7 +57,7 @@ func decompress(data []byte) ([]byte, error) {
 	return gunzip(data)
 }
 
-// gunzip counts what comes out before it keeps any of it, so that a bomb costs time and no memory.
+// gunzip counts the unpacked bytes before it keeps them, so a bomb costs time but no memory.
 func gunzip(data []byte) ([]byte, error) {
 	limit := min(MaxUnpackedBytes, max(freeBytes, maxRatio*len(data)))
 	reader, err := gzip.NewReader(bytes.NewReader(data))
@@ -131,8 +131,8 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 	return files, nil
 }
 
-// admit reports whether a member is a file. Members that have no business in a module are an error even though nothing
-// is ever written to a disk: a module that carries them was not packed by anybody who knew what is inside.
+// admit reports whether a member is a file. Links, devices and paths outside of the folder are an error, although
+// nothing is written to a disk: a module does not need them, so the archive is damaged or hostile.
 func admit(header *tar.Header) (bool, error) {
 	name := header.Name
 	if path.IsAbs(name) || strings.ContainsAny(name, "\\\x00") || slices.Contains(strings.Split(name, "/"), "..") {

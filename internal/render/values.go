@@ -21,15 +21,15 @@ const (
 )
 
 // configured reads a module's config layer. It is a mapping of values, as in a chart's values.yaml, or Kyma's older
-// form, which holds nothing but configs:
+// form, which contains only configs:
 //
 //	configs:
-//	- name: my-chart                 # of no consequence when there is one entry
+//	- name: my-chart                 # ignored if it is the only entry
 //	  overrides: "a.b=1,c=two"       # as of helm --set
 //	  clientConfig: "Namespace=kyma-system,CreateNamespace=true"
 //
-// Of clientConfig only Namespace concerns what is rendered, and it has to be the one the module goes to. The rest told
-// the Helm client how to talk to the cluster.
+// Of clientConfig, only Namespace affects rendering, and it must be the namespace of the module. The other fields
+// configured the Helm client's connection to the cluster.
 //
 // Source: kyma-project/module-manager, getConfigAndOverridesForInstall; lifecycle-manager's internal/manifest/v1beta1.
 func (in Input) configured(layer []byte, chart string) (map[string]any, error) {

@@ -1,6 +1,6 @@
-// Package serve makes the HTTP servers of both programs. Whoever reaches one may send slowly, without end, and over
-// many connections before anybody asks who that is. A handler and its limits go in; out comes a server that bounds what
-// each client, and all of them together, can take of memory and time.
+// Package serve returns the HTTP servers of both programs. Before it is authenticated, a client can send slowly,
+// without end, and over many connections. A server limits the memory and time of each client and of all clients
+// together.
 package serve
 
 import (
@@ -16,16 +16,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// Limits bound a server. None may be left out.
+// Limits are the limits of a server. All are required.
 type Limits struct {
-	// Connections is how many are open at once; further ones wait to be accepted.
+	// Connections is the maximum number of open connections. Others wait until one is closed.
 	Connections int
-	// HeaderBytes bounds the header of a request, BodyBytes its body, AllBodiesBytes the bodies of all requests at once.
+	// HeaderBytes limits the header of a request, BodyBytes its body, and AllBodiesBytes the bodies of all current
+	// requests.
 	HeaderBytes               int
 	BodyBytes, AllBodiesBytes int64
-	// Read is how long a request may take to arrive, Write how long an answer may take to leave.
+	// Read limits the time to receive a request, and Write the time to send a response.
 	Read, Write time.Duration
-	// OneRequest closes each connection after a request: idle ones would keep all others out.
+	// OneRequest closes each connection after a request, because idle connections would exclude other clients.
 	OneRequest bool
 }
 
@@ -37,8 +38,8 @@ var Small = Limits{
 const (
 	// headerTimeout bounds the header of a request and the handshake of TLS.
 	headerTimeout = 3 * time.Second
-	// idleTimeout is longer than clients in Go keep connections: a server that closes one first may do so while a request
-	// is on its way.
+	// idleTimeout is longer than clients in Go keep connections: a server that closes one first may do so while a
+	// request is on its way.
 	idleTimeout = 2 * time.Minute
 	// shutdownTimeout bounds the wait for requests when the program ends.
 	shutdownTimeout = 5 * time.Second

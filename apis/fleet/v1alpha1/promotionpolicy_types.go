@@ -267,4 +267,6 @@ const (
 	PolicyVersionPromoted = "VersionPromoted"
 	// PolicyPromotionDue is an Event on the policy: a promotion waits for `kcp-publisher train promote`.
 	PolicyPromotionDue = "PromotionDue"
+	// PolicyPromotionBlocked is a Warning Event on the policy: a version has a condition that time alone does not end.
+	PolicyPromotionBlocked = "PromotionBlocked"
 )

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-// moveFlags are what `move` takes.
+// moveFlags are the flags of `move`.
 type moveFlags struct {
 	at       controlPlane
 	dir, to  string
@@ -74,7 +74,8 @@ func (f *moveFlags) run(cmd *cobra.Command, runtime string) error {
 	return f.assign(cmd.Context(), api, former, runtime, cmd.OutOrStdout())
 }
 
-// release stops publishing to a runtime and deletes its Kyma. The publisher finalizes such a Kyma without a last bundle.
+// release stops publishing to a runtime and deletes its Kyma. The publisher finalizes such a Kyma without a last
+// bundle.
 func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
 	before := kyma.DeepCopy()
 	kyma.Annotations = put(kyma.Annotations, v1beta2.AnnotationMovedAway, v1beta2.True)

@@ -66,7 +66,7 @@ func newRemovalsApprove() *cobra.Command {
 	return cmd
 }
 
-// waitingRemovals is what `removals` prints.
+// waitingRemovals is the output of `removals`.
 type waitingRemovals struct {
 	Waiting []waitingRemoval `json:"waiting"`
 }
@@ -147,7 +147,7 @@ func (w waitingRemovals) draw(out io.Writer) {
 	fmt.Fprintln(out, "approve one: kcp-publisher removals approve ID")
 }
 
-// approveRemovals approves what waits under an ID and returns what it approved.
+// approveRemovals approves the removals of an ID and returns them as a text.
 func approveRemovals(ctx context.Context, api client.Client, namespace, id string) (string, error) {
 	commit, _, err := follow.Waiting(ctx, api, namespace)
 	if err != nil {
@@ -185,7 +185,7 @@ func approveRemoval(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, 
 			return err
 		}
 		if d := plan.DecisionOn(&newest, module); d == nil || !d.Time.Equal(&shown) {
-			return nil // it does not wait any more
+			return nil // it no longer waits
 		}
 		before := newest.DeepCopy()
 		if !plan.Approve(&newest, module) {

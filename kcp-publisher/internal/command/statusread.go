@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
 // pageOf is the page size for listing Kymas.
@@ -157,8 +158,9 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 	return kymas, nil
 }
 
-// readCircumstances reads the state of a namespace that affects all its runtimes: whether publishing is held, and when
-// the root of trust expires. After a failed read the input stays unchanged, because a timeout does not end a warning.
+// readCircumstances reads the state of a namespace that affects all its runtimes: whether publishing is held, when the
+// root of trust expires, and its promotion trains. After a failed read the input stays unchanged, because a timeout does
+// not end a warning.
 func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {
@@ -168,6 +170,10 @@ func readCircumstances(ctx context.Context, api client.Reader, namespace string,
 	if err != nil {
 		return err
 	}
-	in.Held, in.RootExpires = held, expires
+	trains, err := access.TrainsBy(ctx, api, namespace)
+	if err != nil {
+		return err
+	}
+	in.Held, in.RootExpires, in.Trains = held, expires, trains
 	return nil
 }

@@ -177,12 +177,12 @@ func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 		err = errors.Join(err, wrong)
 	}
 	for _, w := range now.Warnings {
-		if !slices.ContainsFunc(before.Warnings, func(was fleet.Cause) bool { return was.Situation == w.Situation }) {
+		if !slices.ContainsFunc(before.Warnings, w.Same) {
 			say(cli.Yellow, "", "warning", w.Message)
 		}
 	}
 	for _, was := range before.Warnings {
-		if !slices.ContainsFunc(now.Warnings, func(w fleet.Cause) bool { return was.Situation == w.Situation }) {
+		if !slices.ContainsFunc(now.Warnings, was.Same) {
 			say(cli.Green, "", "warning resolved", was.Message)
 		}
 	}

@@ -138,7 +138,7 @@ func (f *trainFlags) due(
 	return due, nil
 }
 
-// recorded reports whether the publisher has evaluated the policy. Until then, the status lacks what it would record.
+// recorded reports whether the publisher has evaluated the policy. Until then, the status is incomplete.
 func recorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGeneration == p.Generation }
 
 // commit commits one promotion, if the repository has the versions that the control plane has.

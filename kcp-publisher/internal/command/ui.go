@@ -248,8 +248,8 @@ func (f *uiFlags) readFirst(
 	return nil
 }
 
-// look returns fleet.Look with the state that is not watched: when the root of trust expires, and why publishing is
-// held. The function must be called from one goroutine.
+// look returns fleet.Look with the state that is not watched: the expiry of the root of trust, the reason why publishing is
+// held, and the promotion trains. The function must be called from one goroutine.
 func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	if f.origins.trust != "" {
@@ -268,7 +268,7 @@ func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input
 				known = now // otherwise the previous state stays
 			}
 		}
-		in.Held, in.RootExpires = known.Held, known.RootExpires
+		in.Held, in.RootExpires, in.Trains = known.Held, known.RootExpires, known.Trains
 		if !root.Expires.IsZero() {
 			in.RootExpires = root.Expires
 		}

@@ -6,13 +6,11 @@ import (
 	"io"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
 // coming is a version that a promotion train brings to a runtime's channel.
@@ -24,13 +22,9 @@ type coming struct {
 // comingTo returns the versions on their way to the channel of a runtime's module. It returns none if the user cannot
 // list PromotionPolicies.
 func comingTo(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string) ([]coming, error) {
-	var policies v1alpha1.PromotionPolicyList
-	err := api.List(ctx, &policies, client.InNamespace(kyma.Namespace))
-	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
-		return nil, nil
-	}
+	policies, err := access.TrainsBy(ctx, api, kyma.Namespace)
 	if err != nil {
-		return nil, fmt.Errorf("list PromotionPolicies: %w", err)
+		return nil, err
 	}
 	channel := ""
 	for i := range kyma.Status.Modules {
@@ -39,10 +33,10 @@ func comingTo(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module
 		}
 	}
 	var all []coming
-	for i := range policies.Items {
-		for _, v := range train.Show(&policies.Items[i]).Versions {
+	for i := range policies {
+		for _, v := range train.Show(&policies[i]).Versions {
 			if v.Module == module && v.To == channel && channel != "" {
-				all = append(all, coming{policies.Items[i].Name, v})
+				all = append(all, coming{policies[i].Name, v})
 			}
 		}
 	}

@@ -185,7 +185,8 @@ func (r *removals) decided(
 	return r.last, nil
 }
 
-// recentOfGone returns the allowed removals of runtimes whose Kyma is gone. They were recent when the Kyma was seen last.
+// recentOfGone returns the allowed removals of runtimes whose Kyma is gone. They were recent when the Kyma was seen
+// last.
 func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (recent []removal.Removal) {
 	for known, at := range r.gone {
 		switch {
@@ -217,7 +218,7 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
-// pendingOf returns the pending removals of a Kyma's modules with what is known about them.
+// pendingOf returns the pending removals of a Kyma's modules with their details.
 func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) []removal.Pending {
 	all := plan.PendingOf(kyma, modules, restored, k.compared())
 	for i := range all {

@@ -285,12 +285,33 @@ func (t *Trains) record(ctx context.Context, one *train.Outcome) error {
 	}
 	next := one.Policy.DeepCopy()
 	next.Status = one.Status
+	blocked := train.NewlyBlocked(one.Policy, next)
 	if err := t.client.Status().Patch(
 		ctx,
 		next,
 		client.MergeFromWithOptions(one.Policy, client.MergeFromWithOptimisticLock{}),
 	); err != nil {
 		return fmt.Errorf("write status of PromotionPolicy %s/%s: %w", next.Namespace, next.Name, err)
+	}
+	for _, at := range blocked {
+		t.events.Eventf(
+			next,
+			nil,
+			corev1.EventTypeWarning,
+			fleet.PolicyPromotionBlocked,
+			"Promote",
+			"%s",
+			noted(
+				fmt.Sprintf(
+					"module %s, version %s, channel %s: %s: %s",
+					at.Module,
+					at.Version,
+					at.Channel,
+					at.Reason,
+					at.Message,
+				),
+			),
+		)
 	}
 	return nil
 }

@@ -42,7 +42,8 @@ func (f Folder) Write(files []File) ([]Made, error) {
 		err = f.settle()
 	}
 	if err != nil {
-		// The cause is only text. If a wrapped error meant a full disk, commands would advise to free space and to run again.
+		// The cause is only text. If a wrapped error meant a full disk, commands would advise to free space and to run
+		// again.
 		return made, fmt.Errorf("the change is in effect, do not repeat it: the next command that changes key folder %s moves the remaining files from %s: %s",
 			f.Dir, staged, err.Error())
 	}
@@ -120,7 +121,7 @@ func (f Folder) sweep() error {
 	}
 	root, err := readRoot(f.path(FileRoot))
 	if err != nil {
-		return nil //nolint:nilerr // there is none yet, or whoever reads it says what is wrong with it
+		return nil //nolint:nilerr // it does not exist yet, or its reader returns the error
 	}
 	for _, draft := range drafts {
 		number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(draft), "root-"), ".draft.json")
@@ -142,7 +143,7 @@ func (f Folder) finishInterrupted() error {
 	}
 	root, err := f.Root()
 	if err != nil {
-		return nil //nolint:nilerr // there is none yet, or whoever reads it says what is wrong with it
+		return nil //nolint:nilerr // it does not exist yet, or its reader returns the error
 	}
 	files := &written{folder: f}
 	if data, err := os.ReadFile(f.path(history(root.Version + 1))); err == nil {

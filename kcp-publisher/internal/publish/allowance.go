@@ -12,7 +12,7 @@ import (
 
 const (
 	// maxDocumentBytes limits the new documents that one runtime causes to be written within documentPeriod: runtimes
-	// choose what they request, and documents are not deleted.
+	// choose their requests, and documents are not deleted.
 	maxDocumentBytes = 4 * bundle.MaxDocumentBytes
 	documentPeriod   = 24 * time.Hour
 )

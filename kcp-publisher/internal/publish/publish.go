@@ -125,8 +125,8 @@ type Outcome struct {
 	Unrecorded bool
 	// SecretsError is why the previous bundle's Secrets were kept.
 	SecretsError error
-	// Removals is the verdict about the bundle's new removals. Kept says that the Kyma is deleted and its runtime keeps
-	// its modules for now.
+	// Removals is the verdict about the bundle's new removals. Kept is true if the Kyma is deleted and its runtime
+	// keeps its modules for now.
 	Removals plan.Verdict
 	Kept     bool
 }
@@ -230,8 +230,8 @@ func (p *Publisher) try(ctx context.Context, record *Record, runtime plan.Runtim
 	return outcome, nil
 }
 
-// decide adopts what a runtime has and resolves its request; nothing is pushed. Removals that wait are decided first: the
-// request is then resolved again with their modules.
+// decide adopts the bundle of a runtime and resolves its request. It pushes nothing. Removals that wait are decided
+// first: the request is then resolved again with their modules.
 func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (decision, error) {
 	d := decision{keys: p.keys.Load()}
 	adopted, checked, err := p.adopt(ctx, record, runtime, d.keys)
@@ -271,7 +271,7 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 			if adopted.Last == nil {
 				return d, fmt.Errorf("publish to runtime %s: the Kyma is deleted, and the removal of all modules waits", runtime.ID)
 			}
-			d.reason = "" // what the runtime would keep cannot be resolved now
+			d.reason = "" // the modules that the runtime would keep cannot be resolved now
 			break
 		}
 		request, runtime = keeping(request, runtime, verdict)

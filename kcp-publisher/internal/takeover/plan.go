@@ -150,7 +150,7 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 			}
 		}
 		switch name := "Manifest " + m.Name; {
-		case v1beta2.TakenOver(kyma): // lifecycle-manager does nothing with it any more
+		case v1beta2.TakenOver(kyma): // lifecycle-manager no longer reconciles it
 		case !m.DeletionTimestamp.IsZero():
 			all = append(all, name+" is being deleted: wait until the module is uninstalled, or add it to the runtime's Kyma again")
 		case module == "":

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// identify says who reports: the fleet, the certificate or a request for one, and the key's introduction until the
-// control plane is known to have it.
+// identify adds the identity of the agent to a report: the fleet, the certificate or a request for one, and the
+// enrollment until the control plane is known to have the key.
 func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	r.Fleet = a.Puller.Root().Fleet
 	public, err := a.Signer.PublicKey()
@@ -50,8 +50,8 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	return nil
 }
 
-// unenrolled returns why reports of this agent are refused as nobody's, empty when they are not, or when nothing is
-// known about it.
+// unenrolled returns the reason why the control plane refuses reports of this agent's key. It is empty if it accepts
+// them, and if that is unknown.
 func (a *Agent) unenrolled(log logr.Logger) string {
 	b := a.Puller.Current()
 	public, err := a.Signer.PublicKey()
@@ -88,8 +88,8 @@ func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certifica
 	return certificate
 }
 
-// requestFor returns the request for a certificate when there is none or a third of its life is over, the same until
-// then.
+// requestFor returns a request for a certificate if the agent has none, or if a third of its lifetime has passed. It
+// returns the same request until the certificate arrives.
 func (a *Agent) requestFor(certificate *trust.Certificate) (string, error) {
 	if certificate != nil && a.Now().Before(certificate.RenewAt().Truncate(time.Second)) {
 		a.request = ""

@@ -58,8 +58,8 @@ func newCheck() *cobra.Command {
 	f := &checkFlags{}
 	cmd := &cobra.Command{
 		Use: "check", Short: "check enrollment, rights, CRDs, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
-		Long: "check looks for the requirements of `run`: the content of Secret kyma-system/" + bootstrapSecret + " brings, the rights of the chart's RBAC, definitions, a registry that\n" +
-			"answers with a bundle that would be accepted, and a correct clock. It changes nothing, except that --registry-write pushes an empty blob.\n\n" +
+		Long: "check tests the requirements of `run`: Secret kyma-system/" + bootstrapSecret + ", the rights of the chart's RBAC, CRDs, a registry\n" +
+			"with a bundle that the agent would accept, and a correct clock. It changes nothing, except that --registry-write pushes an empty blob.\n\n" +
 			"The rights are those of the user who runs it. To check those of the agent, add --as system:serviceaccount:kyma-system:skr-agent.\n\n" +
 			"The exit code is 1 if a check failed, and 0 otherwise; warnings do not count.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd) },

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Secrets in the runtime: what the operator brought, and the key that never leaves.
+// Secrets in the runtime: the operator's bootstrap Secret, and the key, which never leaves the runtime.
 const (
 	bootstrapSecret = "skr-agent-bootstrap"
 	keySecret       = "skr-agent-key"
@@ -36,8 +36,8 @@ type bootstrap struct {
 	location string
 	runtime  string
 	token    *trust.Token
-	// assigned is the Kyma that the runtime belongs to by the token, replace whether the control plane can be another one
-	// than before.
+	// assigned is the Kyma that the runtime belongs to by the token, replace whether the control plane can be another
+	// one than before.
 	assigned bundle.Assigned
 	replace  bool
 	// notifications is the URL of the publisher's, empty for none.
@@ -127,7 +127,7 @@ func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	return signer, nil
 }
 
-// ownIdentity returns what decrypts the runtime's Secrets, made on the first start.
+// ownIdentity returns the identity that decrypts the runtime's Secrets. The first start creates it.
 func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: ageSecret}
 	text, err := kept(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {
@@ -181,8 +181,8 @@ func kept(
 	return data, nil
 }
 
-// clusterUID returns the UID of the kube-system namespace. A cluster that is restored from a snapshot has the UID of the
-// original.
+// clusterUID returns the UID of the kube-system namespace. A cluster that is restored from a snapshot has the UID of
+// the original.
 func clusterUID(ctx context.Context, reader client.Reader) (string, error) {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &namespace); err != nil {

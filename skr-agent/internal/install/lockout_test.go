@@ -38,8 +38,8 @@ webhooks:
 	w.wants("labels", labeled("inject: 'yes'"))
 	w.state("labels", v1beta2.StateReady, "")
 	w.wants("nosy", nosy+"{matchLabels: {inject: 'yes'}}\n")
-	w.state("nosy", v1beta2.StateError, "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept configmaps of the agent: let namespaceSelector "+
-		"leave out kubernetes.io/metadata.name=kyma-system (webhooks[0].namespaceSelector: {matchExpressions: "+
+	w.state("nosy", v1beta2.StateError, "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept configmaps of the agent: exclude "+
+		"kubernetes.io/metadata.name=kyma-system in namespaceSelector (webhooks[0].namespaceSelector: {matchExpressions: "+
 		"[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}]}), or remove it from the module")
 	require.False(t, w.exists(webhook, "", "nosy"))
 	w.wants("nosy", nosy+"{matchExpressions: [{key: inject, operator: Exists}, {key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}]}\n")
@@ -79,7 +79,7 @@ webhooks:
 		"quota": {"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: quota}\nspec: {hard: {secrets: '0'}}\n", "would limit the agent's own pods and objects", &corev1.ResourceQuota{}},
 		"limit": {"apiVersion: v1\nkind: LimitRange\nmetadata: {name: limit}\nspec: {limits: [{type: Container, max: {memory: 1Mi}}]}\n", "would limit the agent's own pods and objects", &corev1.LimitRange{}},
 		"flow": {"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: flow}\nspec: {matchingPrecedence: 1, priorityLevelConfiguration: {name: catch-all}, rules: [{subjects: " +
-			"[{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}], nonResourceRules: [{verbs: ['*'], nonResourceURLs: ['*']}]}]}\n", "would decide how much of the API server the agent gets", &flowcontrolv1.FlowSchema{}},
+			"[{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}], nonResourceRules: [{verbs: ['*'], nonResourceURLs: ['*']}]}]}\n", "would select requests of the agent or of Kubernetes", &flowcontrolv1.FlowSchema{}},
 		"kubernetes": {"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {ports: [{port: 1}]}\n", "is the address of the API server for the whole cluster", nil},
 		"admin":      {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: cluster-admin}\nrules: []\n", "ClusterRole cluster-admin: there already and not made by this module", nil},
 	} {

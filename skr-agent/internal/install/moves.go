@@ -43,7 +43,7 @@ func isActive(m *v1beta2.Manifest) bool {
 		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
 }
 
-// takers returns the modules that ask for objects of a Manifest which it does not have any more.
+// takers returns the modules that request objects that a Manifest no longer has.
 func (i *Installer) takers(
 	ctx context.Context,
 	m *v1beta2.Manifest,
@@ -80,8 +80,8 @@ func (i *Installer) takers(
 	return takers, nil
 }
 
-// givesUp returns the test for objects that another Manifest has, but does not ask for any more: its content does not
-// have them, or it is removed.
+// givesUp returns a test for objects in the inventory of another Manifest that it no longer requests: its content does
+// not have them, or the Manifest is being removed.
 func (i *Installer) givesUp(ctx context.Context) func(other *v1beta2.Manifest, k key) (bool, error) {
 	rendered := map[string]keys{}
 	return func(other *v1beta2.Manifest, k key) (bool, error) {

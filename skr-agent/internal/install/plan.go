@@ -24,8 +24,8 @@ type scopes func(schema.GroupVersionKind) (namespaced bool, err error)
 
 // plan is the result of planning the apply of a Manifest.
 type plan struct {
-	// shared are namespaces that the cluster needs even without the module. They get the module's labels and are never in
-	// its inventory.
+	// shared are namespaces that the cluster needs even without the module. They get the module's labels and are never
+	// in its inventory.
 	shared []*unstructured.Unstructured
 	// stages are applied in order: definitions of kinds, namespaces and roles; classes; the other kinds of Kubernetes;
 	// custom resources, whose webhooks may be part of an earlier stage.
@@ -40,7 +40,7 @@ type plan struct {
 	defaultCR *unstructured.Unstructured
 	// resources and images describe the content.
 	resources, images finding
-	// takes are objects that other Manifests have and do not ask for any more, with the mark of each Manifest.
+	// takes are objects that other Manifests have and no longer request, with the mark of each Manifest.
 	takes map[key]string
 	// unknown are objects whose kind the API server does not serve. They are neither applied nor pruned.
 	unknown []string

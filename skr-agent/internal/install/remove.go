@@ -29,7 +29,8 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		return outcome{gone: true}, i.unmanage(ctx, m)
 	}
 	if !m.IsRemoved() {
-		// Another client deleted the Manifest, its definition or its namespace. The agent releases it and creates it again.
+		// Another client deleted the Manifest, its definition or its namespace. The agent releases it and creates it
+		// again.
 		out.state = v1beta2.StateDeleting
 		out.ready = finding{reason: v1beta2.ReasonRestoring, message: "no bundle removes this module: it stays, and its Manifest comes back"}
 		return out, nil
@@ -159,7 +160,7 @@ func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuc
 	return out
 }
 
-// prune deletes the objects that a version does not have any more. It keeps and names those that other modules take
+// prune deletes the objects that a version no longer has. It keeps and names those that other modules take
 // over, and those with data that the module did not bring.
 func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, out outcome) (outcome, error) {
 	known.held, known.heldFor = "", heldInterval
@@ -296,7 +297,8 @@ func (i *Installer) deleteObjects(
 				return leftBehind{}, fmt.Errorf("%s: %w", keyOf(r), err)
 			}
 		}
-		// A namespace that is being deleted takes no new objects; emptying it is Kubernetes' own affair and can take long.
+		// A namespace that is being deleted takes no new objects; emptying it is Kubernetes' own affair and can take
+		// long.
 		if o == nil || guard.IsNamespace(gvkOf(r).GroupKind()) {
 			continue
 		}
@@ -424,7 +426,8 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// unmark removes the owner from an object that stays. The label of its module stays, so that the module can own it again.
+// unmark removes the owner from an object that stays. The label of its module stays, so that the module can own it
+// again.
 func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy, v1beta2.AnnotationOwnedBy)
 	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))

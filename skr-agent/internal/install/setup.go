@@ -50,7 +50,8 @@ type Options struct {
 	FieldManager string
 	// Concurrency is how many Manifests are worked on at the same time: 2.
 	Concurrency int
-	// LookInterval is the longest interval between two checks of a module that is not ready or not watched. Default: 15s.
+	// LookInterval is the longest interval between two checks of a module that is not ready or not watched. Default:
+	// 15s.
 	LookInterval time.Duration
 	// ReadyTimeout is the time after which a module that is not ready is an Error. Default: 10m. The module is still
 	// checked.
@@ -165,7 +166,7 @@ type memo struct {
 	heldFor time.Duration
 	// handingOver names objects that other modules take over.
 	handingOver string
-	// dropped are the objects of the inventory that the version does not have any more. Their status does not count.
+	// dropped are the objects of the inventory that the version no longer has. Their status does not count.
 	dropped keys
 	// unhooked is true if the module's webhooks were deleted first, because they blocked its removal.
 	unhooked bool

@@ -53,8 +53,8 @@ type watches struct {
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	kinds map[schema.GroupKind]*kindWatch
-	// dirty are the changed objects that are not corrected yet, by Manifest: each with the version that changed it, empty
-	// for a deletion.
+	// dirty are the changed objects that are not corrected yet, by Manifest: each with the version that changed it,
+	// empty for a deletion.
 	dirty map[types.NamespacedName]map[key]string
 	// written are the last applies of this process to objects of watched kinds, because its own changes are not drift.
 	written map[key]writing
@@ -149,7 +149,7 @@ func (w *watches) begin(resources []v1beta2.Resource, defined map[string]bool) {
 	}
 }
 
-// retain ends the watches of all kinds that nothing needs any more.
+// retain ends the watches of all kinds that are no longer needed.
 func (w *watches) retain(needed []v1beta2.Resource) {
 	used := map[schema.GroupKind]bool{}
 	for _, r := range needed {

@@ -12,8 +12,8 @@ import (
 )
 
 // deleteAll removes everything of a Kyma that was deleted in the control plane. It removes the modules in their own
-// order, then their sealed Secrets and the catalog. It removes the runtime's Kyma last, so that its status shows what
-// blocks the removal.
+// order, then their sealed Secrets and the catalog. It removes the runtime's Kyma last, because its status shows the
+// objects that block the removal.
 func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	var manifests v1beta2.ManifestList
 	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })

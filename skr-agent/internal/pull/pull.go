@@ -42,8 +42,8 @@ type Options struct {
 	Now   func() time.Time
 	// Mirrors are the mirrors of this cluster. They override those in a bundle's settings.
 	Mirrors map[string]string
-	// Replace reports whether an operator assigned the runtime to a control plane that can have another root of trust. What
-	// is remembered from before the token is dropped.
+	// Replace reports whether an operator assigned the runtime to a control plane that can have another root of trust.
+	// The Puller then drops its state from before the token.
 	Replace bool
 	// Preview makes the Puller verify bundles without writing state.
 	Preview bool
@@ -165,13 +165,13 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	return nil
 }
 
-// replaces reports whether an operator moved the runtime to another control plane after the accepted bundle: its root of
-// trust, sequences and time are of the one before. What is installed stays until a bundle of the new one is accepted.
+// replaces reports whether an operator moved the runtime to another control plane after the accepted bundle: its root
+// of trust, sequences and time are of the one before. Installed modules stay until a bundle of the new one is accepted.
 func (p *Puller) replaces(accepted bundle.Accepted) bool {
 	return p.Replace && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
 }
 
-// Trusted returns what the runtime trusts now: the root that it follows and the newest accepted bundle.
+// Trusted returns the current trust of the runtime: the root that it follows and the newest accepted bundle.
 func (p *Puller) Trusted() bundle.Trust {
 	trusted := p.Trust
 	trusted.Last = p.accepted

@@ -1,5 +1,5 @@
-// Command runc-capfit is an OCI runtime that runs runc, after removing from a container's capabilities what this
-// machine does not hold. A privileged container asks for every capability that the kernel knows, and where the bounding
+// Command runc-capfit is an OCI runtime that runs runc, after removing the capabilities from a container that this
+// machine does not have. A privileged container asks for every capability that the kernel knows, and where the bounding
 // set lacks one, runc alone fails with "unable to apply caps: operation not permitted".
 package main
 
@@ -99,7 +99,7 @@ func option(args []string, long, short string) string {
 	return ""
 }
 
-// fit takes out of a runtime configuration, or of the process of an exec, what is not held.
+// fit removes the capabilities that are not held from a runtime configuration, or from the process of an exec.
 func fit(file string, held map[string]bool) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -116,7 +116,7 @@ func fit(file string, held map[string]bool) error {
 func fitted(data []byte, held map[string]bool) ([]byte, error) {
 	var config map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber() // numbers above 2^53 must stay what they are
+	decoder.UseNumber() // numbers above 2^53 must not change
 	if err := decoder.Decode(&config); err != nil {
 		return nil, err
 	}

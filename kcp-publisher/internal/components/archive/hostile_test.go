@@ -221,7 +221,7 @@ func TestFolderReadsNothingOutsideItself(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Target("r").Exists(t.Context(), ocispec.Descriptor{Digest: d}); err == nil || !strings.Contains(err.Error(), "is no file") {
+	if _, err := a.Target("r").Exists(t.Context(), ocispec.Descriptor{Digest: d}); err == nil || !strings.Contains(err.Error(), "is not a file") {
 		t.Errorf("a pipe: %v", err)
 	}
 	for _, d := range []digest.Digest{"", "sha256:../../x", "md5:00", "sha384:00"} {
@@ -251,7 +251,7 @@ func TestMediaTypeComesFromTheManifest(t *testing.T) {
 		"said in the archive":       {list, ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageIndex, ""},
 		"said in the manifest":      {`{"mediaType":"` + dockerManifest + `","config":{}}`, "", dockerManifest, ""},
 		"said differently":          {plain, ocispec.MediaTypeImageIndex, "", "in the index and"},
-		"said wrongly":              {`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","config":{}}`, "", "", "does not fit"},
+		"said wrongly":              {`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","config":{}}`, "", "", "differs from the one in the manifest"},
 		"both":                      {`{"config":{},"manifests":[]}`, "", "", "neither an image manifest nor an image index"},
 		"no manifest":               {"content", "", "", "invalid character"},
 		"a key twice":               {`{"config":{},"config":{}}`, "", "", "duplicate field"},

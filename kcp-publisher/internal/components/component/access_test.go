@@ -231,7 +231,7 @@ func TestAccessThatLeadsAstrayIsRefused(t *testing.T) {
 		"a Helm repository that nobody allowed":     {"{type: helm, helmRepository: 'http://charts.example', helmChart: 'a:1'}", "", "allow it with --helm-repositories"},
 		"a Helm repository beside the allowed":      {"{type: helm, helmRepository: '" + helm.URL + "/ab', helmChart: 'a:1'}", "", "allow it with --helm-repositories"},
 		"a Helm repository above the allowed":       {"{type: helm, helmRepository: '" + helm.URL + "/a/../b', helmChart: 'a:1'}", "", "allow it with --helm-repositories"},
-		"a Helm repository with a password":         {"{type: helm, helmRepository: 'http://u:p@" + strings.TrimPrefix(helm.URL, "http://") + "/a', helmChart: 'a:1'}", "", "is no URL of a Helm repository"},
+		"a Helm repository with a password":         {"{type: helm, helmRepository: 'http://u:p@" + strings.TrimPrefix(helm.URL, "http://") + "/a', helmChart: 'a:1'}", "", "is not a URL of a Helm repository"},
 		"a chart that differs from its index":       {"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'lying:1.0.0'}", "", "the index has ffff"},
 		"a chart that the index says is elsewhere":  {"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'away:1.0.0'}", "", "http://other.example is not among"},
 		"a chart that is not there":                 {"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'none:1.0.0'}", "", "is not in the index"},

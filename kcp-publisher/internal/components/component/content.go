@@ -33,7 +33,14 @@ type located struct {
 }
 
 func contentIn(repository string, blob ocispec.Descriptor) Content {
-	return Content{Content: bundle.Content{Repository: repository, MediaType: blob.MediaType, Digest: blob.Digest, SizeBytes: blob.Size}}
+	return Content{
+		Content: bundle.Content{
+			Repository: repository,
+			MediaType:  blob.MediaType,
+			Digest:     blob.Digest,
+			SizeBytes:  blob.Size,
+		},
+	}
 }
 
 // mediaTypeChart is the layer of an OCI artifact that is a chart.
@@ -85,7 +92,10 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 	case ocm.AccessRelativeOCI:
 		host, ok := c.registryHost()
 		if !ok {
-			return located{}, fmt.Errorf("access %s: the component is in no registry that the reference could be relative to", access.Type)
+			return located{}, fmt.Errorf(
+				"access %s: the component is in no registry that the reference could be relative to",
+				access.Type,
+			)
 		}
 		return r.artifact(ctx, c, resource, host+"/"+access.ImageReference, place)
 	case ocm.AccessOCIBlob:
@@ -93,7 +103,10 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 	case ocm.AccessHelm:
 		return r.chart(ctx, c, resource, place)
 	}
-	return located{}, fmt.Errorf("access %s: is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm", access.Type)
+	return located{}, fmt.Errorf(
+		"access %s: is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm",
+		access.Type,
+	)
 }
 
 // local returns a local blob: a layer, another manifest of the component's index, or several concatenated layers.
@@ -119,17 +132,29 @@ func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) 
 }
 
 // layer finds a layer of the component version. That of an inline descriptor can be in any repository of the component.
-func (r *Reader) layer(ctx context.Context, c Component, d digest.Digest) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
+func (r *Reader) layer(
+	ctx context.Context,
+	c Component,
+	d digest.Digest,
+) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	if layer, ok := find(c.root.layers, d); ok {
 		return layer, c.root.repository, c.Repository, nil
 	}
 	if c.given {
 		return r.blobOf(ctx, c, d)
 	}
-	return ocispec.Descriptor{}, nil, "", fmt.Errorf("access.localReference: %s is not a layer of the component version", d)
+	return ocispec.Descriptor{}, nil, "", fmt.Errorf(
+		"access.localReference: %s is not a layer of the component version",
+		d,
+	)
 }
 
-func (r *Reader) joined(ctx context.Context, c Component, resource ocm.Resource, parts []digest.Digest) (located, error) {
+func (r *Reader) joined(
+	ctx context.Context,
+	c Component,
+	resource ocm.Resource,
+	parts []digest.Digest,
+) (located, error) {
 	var data []byte
 	for _, part := range parts {
 		layer, repository, _, err := r.layer(ctx, c, part)
@@ -168,7 +193,12 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 		return found, nil
 	case d.NormalisationAlgorithm == "genericBlobDigest/v1" && strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()):
 		if !strings.EqualFold(d.Value, found.Digest.Encoded()) {
-			return located{}, fmt.Errorf("%w: its digest is %s, the component has %s", ocm.ErrDiffers, found.Digest.Encoded(), d.Value)
+			return located{}, fmt.Errorf(
+				"%w: its digest is %s, the component has %s",
+				ocm.ErrDiffers,
+				found.Digest.Encoded(),
+				d.Value,
+			)
 		}
 		return found, nil
 	}
@@ -199,7 +229,12 @@ func coveredBytes(resource ocm.Resource, found located) (located, error) {
 	if err != nil {
 		return located{}, err
 	}
-	layer, err := contentLayer(bundle.Fetched{Descriptor: ocispec.Descriptor{MediaType: set.Main.MediaType, Digest: set.Main.Digest}, Bytes: manifest})
+	layer, err := contentLayer(
+		bundle.Fetched{
+			Descriptor: ocispec.Descriptor{MediaType: set.Main.MediaType, Digest: set.Main.Digest},
+			Bytes:      manifest,
+		},
+	)
 	if err != nil {
 		return located{}, err
 	}
@@ -221,7 +256,13 @@ func (c Component) registryHost() (string, bool) {
 }
 
 // artifact returns the content of an OCI artifact: its chart, or its only layer.
-func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resource, reference string, place store.Store) (located, error) {
+func (r *Reader) artifact(
+	ctx context.Context,
+	c Component,
+	resource ocm.Resource,
+	reference string,
+	place store.Store,
+) (located, error) {
 	name, version, err := splitReference(reference)
 	if err != nil {
 		return located{}, fmt.Errorf("access: reference %q: %w", reference, err)
@@ -238,7 +279,8 @@ func (r *Reader) artifact(ctx context.Context, c Component, resource ocm.Resourc
 		return layerOf(ctx, repository, name, version)
 	}
 	d, err = store.Head(ctx, repository, version)
-	if first, ok := r.firstMeant(c, resource); ok && err != nil && ctx.Err() == nil && !errors.Is(err, store.ErrNotFound) {
+	if first, ok := r.firstMeant(c, resource); ok && err != nil && ctx.Err() == nil &&
+		!errors.Is(err, store.ErrNotFound) {
 		d, err = first, nil // an unavailable registry does not invalidate known content, and the cache can have it
 	}
 	if err != nil {
@@ -302,7 +344,11 @@ func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 		}
 	}
 	if len(chosen) != 1 {
-		return ocispec.Descriptor{}, fmt.Errorf("artifact %s has %d layers, and none is a chart: want one", fetched.Descriptor.Digest, len(chosen))
+		return ocispec.Descriptor{}, fmt.Errorf(
+			"artifact %s has %d layers, and none is a chart: want one",
+			fetched.Descriptor.Digest,
+			len(chosen),
+		)
 	}
 	return ocispec.Descriptor{MediaType: chosen[0].MediaType, Digest: chosen[0].Digest, Size: chosen[0].Size}, nil
 }
@@ -314,7 +360,11 @@ func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place store.St
 	if err != nil {
 		return located{}, fmt.Errorf("access.ref: %q: %w", access.Repository, err)
 	}
-	descriptor := ocispec.Descriptor{MediaType: access.MediaType, Digest: digest.Digest(access.Digest), Size: access.SizeBytes}
+	descriptor := ocispec.Descriptor{
+		MediaType: access.MediaType,
+		Digest:    digest.Digest(access.Digest),
+		Size:      access.SizeBytes,
+	}
 	if err := checkBlob(descriptor); err != nil {
 		return located{}, fmt.Errorf("access.%w", err)
 	}

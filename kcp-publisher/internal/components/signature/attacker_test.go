@@ -117,7 +117,7 @@ func TestSignedImageIsPinnedOrRefused(t *testing.T) {
 	}{
 		"pinned":                       {image, ""},
 		"by a digest that is no image": {generic, "its digest is not that of one"},
-		"nowhere":                      {nowhere, "does not say where"},
+		"nowhere":                      {nowhere, "has no location"},
 	} {
 		d := module("keda")
 		d.Resources = append(slices.Clone(d.Resources), c.image)

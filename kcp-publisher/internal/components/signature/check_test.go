@@ -165,7 +165,7 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 		"a reference that is missing":                 {"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key)}, "component version not found"},
 		"no rule covers it":                           {"- {components: other.io/*, required: true}", []ocm.Descriptor{signed(t, module("keda"), "release", key)}, "no rule of the signature policy covers it"},
 		"nothing is required of it":                   {`- {components: "*", required: false}`, []ocm.Descriptor{module("keda")}, ""},
-		"required, with a key that only Secrets have": {`- {components: "*", required: true, signatures: [nightly]}`, []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "there is no key for it"},
+		"required, with a key that only Secrets have": {`- {components: "*", required: true, signatures: [nightly]}`, []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "no key is configured for it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := c.rules

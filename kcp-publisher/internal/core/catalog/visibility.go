@@ -82,11 +82,11 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 // ModuleReleaseMeta are shown besides, where the older lookups find them.
 //
 // held returns the version that the runtime may have of a channel whose version is held back from it, empty for a
-// channel without such. The channel is shown with that version and its template, so that a version that is held changes
-// nothing of what the runtime sees. A channel whose held version has no template any more is shown as it is: it would
-// else look as if it were gone.
+// channel without such. The channel is shown with that version and its template, so that the
+// runtime does not see a version that is held back. If the version no longer has a template, the channel is shown
+// unchanged, because it would otherwise disappear.
 //
-// If the entries exceed the size of a document, the largest ones are left out.
+// If the entries exceed the size of a document, the largest ones are omitted.
 func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
 	var metas, templates []sizedEntry
 	named := map[*template]bool{}
@@ -155,8 +155,8 @@ func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// channels returns those of a module that a Kyma with these labels may follow, and whose templates may be used; what is
-// held back in the version that the Kyma may have.
+// channels returns the channels of a module that a Kyma with these labels may follow and whose templates it may use. A
+// channel whose version is held back has the version that the Kyma may have.
 func (s *Snapshot) channels(o *offer, kyma labels.Set, held func(module, channel string) string, may func(*template) bool) []v1beta2.ChannelVersion {
 	if o.meta.Spec.Mandatory != nil || o.broken != nil || o.hiddenFrom(kyma) != "" {
 		return nil
@@ -176,7 +176,8 @@ func (s *Snapshot) channels(o *offer, kyma labels.Set, held func(module, channel
 	return all
 }
 
-// Channel returns the version that a channel of a ModuleReleaseMeta has, whoever may see it; empty without one.
+// Channel returns the version of a channel of a ModuleReleaseMeta, regardless of its visibility. It is empty without
+// one.
 func (s *Snapshot) Channel(module, channel string) string {
 	o := s.metas[module]
 	if o == nil {
@@ -210,8 +211,8 @@ func (t *template) mayBeSeen(kyma labels.Set) bool {
 	return t.withheld == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False && hiddenByLabels(t.Labels, kyma) == ""
 }
 
-// foundByOlderLookups reports whether a Kyma may ask for a template without a ModuleReleaseMeta: it says its channel
-// itself.
+// foundByOlderLookups reports whether a Kyma may request a template that names its own channel and has no
+// ModuleReleaseMeta.
 func (s *Snapshot) foundByOlderLookups(t *template) bool {
 	return t.Spec.Channel != "" && s.metas[t.module] == nil && !slices.Contains(s.restricted, t.module)
 }

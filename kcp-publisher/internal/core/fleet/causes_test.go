@@ -110,7 +110,7 @@ var controlPlaneScenes = []scene{
 	{"a mistyped module of a runtime that was never enrolled", func(w *world) { w.never().asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "", "is unknown", ""},
 	{"a channel without the module", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "slow"}, nil) }, ChannelMissing, "", `channel "slow" has no version`, "kubectl edit modulereleasemeta keda"},
 	{"a version without a template", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "fast"}, nil) }, TemplateMissing, "", "add keda-1.1.0", ""},
-	{"a pin to a version that is not there", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Version: "9.9.9"}, nil) }, PinUnavailable, "", "which the Kyma pins it to", ""},
+	{"a pin to a version that is not there", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Version: "9.9.9"}, nil) }, PinUnavailable, "", "to which the Kyma pins it", ""},
 	{"a beta module for everybody else", func(w *world) { w.asks(v1beta2.Module{Name: "beta"}, nil) }, ModuleNotOffered, "", "not offered to this runtime", "kubectl label kyma one"},
 	{"a version with two templates", func(w *world) {
 		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.TemplateDoubled,

@@ -283,6 +283,12 @@ var descriptions = []Description{
 		"a channel has a version that its last rollout stopped at or took back: no further runtime gets it",
 		"see why: kcp-publisher rollout show ROLLOUT; then promote another version, or try it again: kcp-publisher rollout retry ROLLOUT",
 	},
+	{
+		TrainBlocked,
+		"",
+		"a version of a promotion train has a condition that time alone does not end: the train does not promote it",
+		"see its conditions: kcp-publisher train status POLICY; docs/runbooks/alerts.md has the steps for each",
+	},
 	{FleetSilent, "",
 		"most runtimes that reported before are silent: the likely cause is the registry, the network or the publisher",
 		"check the registry and the publisher first: kubectl logs -n NAMESPACE deploy/kcp-publisher"},

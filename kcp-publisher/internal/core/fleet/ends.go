@@ -26,9 +26,15 @@ func RootEnds(at, now time.Time) *Cause {
 	case at.IsZero() || at.Sub(now) >= rootWarning:
 		return nil
 	case !now.Before(at):
-		return &Cause{RootExpired, "the root of trust expired at " + at.UTC().Format(time.RFC3339), byName[RootExpired].Advice}
+		return &Cause{
+			Situation: RootExpired, Message: "the root of trust expired at " + at.UTC().Format(time.RFC3339),
+			Advice: byName[RootExpired].Advice,
+		}
 	}
-	return &Cause{RootExpiresSoon, "the root of trust expires at " + at.UTC().Format(time.RFC3339), byName[RootExpiresSoon].Advice}
+	return &Cause{
+		Situation: RootExpiresSoon, Message: "the root of trust expires at " + at.UTC().Format(time.RFC3339),
+		Advice: byName[RootExpiresSoon].Advice,
+	}
 }
 
 // certificatesEnd returns a message with the reporting runtimes whose agents' certificates have expired or expire soon,

@@ -17,6 +17,7 @@ type Input struct {
 	Healthy  []Runtime
 	Rollouts []v1alpha1.Rollout
 	Metas    []v1beta2.ModuleReleaseMeta
+	Trains   []v1alpha1.PromotionPolicy
 	// RootExpires is when the root of trust expires, or zero if unknown.
 	RootExpires time.Time
 	// Held is why publishing is on hold, such as a partially applied commit, or empty.
@@ -97,6 +98,13 @@ type Cause struct {
 	// Message describes the problem, Advice the fix. Both are plain text; parts can come from a runtime.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
+	// Subject distinguishes warnings of one situation, such as those of two rollouts. Empty for other causes.
+	Subject string `json:"subject,omitempty"`
+}
+
+// Same reports whether two causes are about the same problem, even if their messages differ in numbers.
+func (c Cause) Same(other Cause) bool {
+	return c.Situation == other.Situation && c.Subject == other.Subject
 }
 
 // Runtime is one runtime.

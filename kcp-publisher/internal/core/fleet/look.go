@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
 // minHeard is the minimum number of runtimes for a warning about most of the fleet.
@@ -103,10 +104,11 @@ func warnings(in Input, f Fleet) []Cause {
 		warn(CertificatesEnd, message)
 	}
 	for _, r := range rollout.Rejections(in.Metas, in.Rollouts) {
-		w := Cause{Situation: VersionRejected, Message: text(rollout.Rejection(r))}
+		w := Cause{Situation: VersionRejected, Message: text(rollout.Rejection(r)), Subject: r.Name}
 		w.Advice = strings.ReplaceAll(byName[VersionRejected].Advice, "ROLLOUT", word(r.Name, "ROLLOUT"))
 		all = append(all, w)
 	}
+	all = append(all, blockedTrains(in.Trains)...)
 	silent, heard := f.Summary.Health[Silent], 0
 	for i := range f.Runtimes {
 		if r := &f.Runtimes[i]; (r.LastReport != nil || r.Reporting) && r.Health != Suspended {
@@ -115,6 +117,24 @@ func warnings(in Input, f Fleet) []Cause {
 	}
 	if heard >= minHeard && silent*2 > heard {
 		warn(FleetSilent, fmt.Sprintf("%d of %d runtimes that reported before are silent", silent, heard))
+	}
+	return all
+}
+
+// blockedTrains returns a cause for each version of a promotion train that needs an operator.
+func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
+	var all []Cause
+	for i := range policies {
+		p := &policies[i]
+		for _, at := range train.Blocked(p) {
+			message := fmt.Sprintf("train %s: module %s %s in channel %s: %s", p.Name, at.Module, at.Version, at.Channel,
+				cmp.Or(at.Message, string(at.Reason)))
+			all = append(all, Cause{
+				Situation: TrainBlocked, Message: text(message),
+				Advice:  strings.ReplaceAll(byName[TrainBlocked].Advice, "POLICY", word(p.Name, "POLICY")),
+				Subject: strings.Join([]string{p.Name, at.Module, at.Version, at.Channel}, "/"),
+			})
+		}
 	}
 	return all
 }

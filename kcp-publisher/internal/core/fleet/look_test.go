@@ -121,6 +121,12 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		return meta
 	}
 	rejecting, before := channel("1.1.0"), channel("1.0.0")
+	trainWith := func(reason v1alpha1.WaitReason) []v1alpha1.PromotionPolicy {
+		at := v1alpha1.TrainVersion{Channel: "dev", Version: "1.1.0", Reason: reason}
+		return []v1alpha1.PromotionPolicy{{Status: v1alpha1.PromotionPolicyStatus{
+			Modules: []v1alpha1.ModuleTrain{{Name: "keda", Versions: []v1alpha1.TrainVersion{at}}},
+		}}}
+	}
 	for name, c := range map[string]struct {
 		in   Input
 		want Situation
@@ -135,6 +141,8 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		"A commit that is applied by halves":   {Input{Held: "commit 123 is being applied to the control plane"}, CommitHolds},
 		"A channel with a rejected version":    {Input{Metas: []v1beta2.ModuleReleaseMeta{rejecting}, Rollouts: []v1alpha1.Rollout{rejected}}, VersionRejected},
 		"A channel with the version before":    {Input{Metas: []v1beta2.ModuleReleaseMeta{before}, Rollouts: []v1alpha1.Rollout{rejected}}, ""},
+		"A train that needs an operator":       {Input{Trains: trainWith(v1alpha1.WaitTooManyFailures)}, TrainBlocked},
+		"A train that waits for its time":      {Input{Trains: trainWith(v1alpha1.WaitTimeNotReached)}, ""},
 		"Three of four runtimes that are gone": {Input{Kymas: silent(3)}, FleetSilent},
 		"Two of four runtimes that are gone":   {Input{Kymas: silent(2)}, ""},
 	} {

@@ -137,11 +137,13 @@ const (
 	CertificatesEnd Situation = "CertificatesEnd"
 	// VersionRejected is that a channel has a version that its last rollout stopped at or took back.
 	VersionRejected Situation = "VersionRejected"
-	FleetSilent     Situation = "FleetSilent"
-	CommitHolds     Situation = "CommitHolds"
+	// TrainBlocked is that a version of a promotion train has a condition that time alone does not end.
+	TrainBlocked Situation = "TrainBlocked"
+	FleetSilent  Situation = "FleetSilent"
+	CommitHolds  Situation = "CommitHolds"
 )
 
-// Description explains a situation to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT and WAVE in its advice are
+// Description explains a situation to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT, POLICY and WAVE in its advice are
 // placeholders.
 type Description struct {
 	Situation Situation

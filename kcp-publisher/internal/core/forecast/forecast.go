@@ -1,6 +1,6 @@
 // Package forecast computes the effect of a change of the control plane on its fleet. Its input is the Kymas and the
-// catalog before and after the change. Its output is the version changes of each runtime, and what would hold them. It
-// is pure, and uses package resolve for all decisions.
+// catalog before and after the change. Its output is the version changes of each runtime, and the reasons that would
+// hold them back. It is pure, and uses package resolve for all decisions.
 package forecast
 
 import (

@@ -69,13 +69,13 @@ func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	return status.Runtime.Published.Time.Add(silence)
 }
 
-// tells reports whether the newest report about a module applies to the newest bundle.
-func (f Facts) tells(module string) bool {
+// applies reports whether the newest report about a module applies to the newest bundle.
+func (f Facts) applies(module string) bool {
 	return current(f) || f.unchanged != nil && !slices.Contains(f.unchanged.Changed, module)
 }
 
-// tellsAll is like tells for all modules.
-func (f Facts) tellsAll() bool {
+// appliesToAll is like applies for all modules.
+func (f Facts) appliesToAll() bool {
 	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
 }
 
@@ -88,7 +88,7 @@ func running(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.Module
 	switch {
 	case r.Name != "":
 		return r.Version
-	case m.Unmanaged && facts.tells(m.Module):
+	case m.Unmanaged && facts.applies(m.Module):
 		return m.Version
 	case facts.Report == nil || facts.Report.LeavesModulesOut() || facts.released():
 		for i := range before {

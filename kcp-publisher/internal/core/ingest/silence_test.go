@@ -49,7 +49,7 @@ func TestWhoseReportsAreCarriedIsNotFailing(t *testing.T) {
 	status := healthy().with(carried).later(season - time.Minute).status()
 	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
 	if status.State != v1beta2.StateReady || reporting.Status != metav1.ConditionTrue || reporting.Reason != "Carried" ||
-		reporting.Message != "reports are carried by hand: what is known is of 2026-05-04T11:59:00Z" {
+		reporting.Message != "reports are carried by hand: the latest is of 2026-05-04T11:59:00Z" {
 		t.Errorf("89 days later: %s, %+v", status.State, reporting)
 	}
 	onItsWay := "bundle 7 is still to be carried to the runtime, or its report back"

@@ -36,8 +36,8 @@ type Facts struct {
 	// refused.
 	Report        *bundle.AcceptedReport
 	ReportRefused *refusal.Error
-	// ReportUnread is the error of reading the newest report from a registry that responds. The status shows it only after
-	// the allowed silence, because the next try may succeed.
+	// ReportUnread is the error of reading the newest report from a registry that responds. The status shows it only
+	// after the allowed silence, because the next try may succeed.
 	ReportUnread error
 	// LeftOut are the features, sorted, that the newest bundle omits because the agent does not support them.
 	LeftOut []bundle.Feature
@@ -356,7 +356,7 @@ func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 		Message: fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence),
 	}
-	if facts.tells(r.Name) {
+	if facts.applies(r.Name) {
 		status.State, status.Message = cmp.Or(onlyDeletion(r.State), v1beta2.StateDeleting), r.Message
 	}
 	return status
@@ -388,7 +388,7 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.M
 	switch {
 	case facts.released() && current(facts):
 		status.State, status.Message = v1beta2.StateUnmanaged, "the runtime gave the module back to lifecycle-manager"
-	case !facts.tells(m.Module):
+	case !facts.applies(m.Module):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
 		// As in Kyma, an unmanaged module has no further state.
@@ -455,7 +455,7 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning)
 	case len(facts.Removals.Waiting()) > 0:
 		return worse(state, v1beta2.StateWarning)
-	case !facts.tellsAll():
+	case !facts.appliesToAll():
 		return worse(state, v1beta2.StateProcessing)
 	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", len(facts.LeftOut) > 0, facts.SecretsError != nil, facts.Report.LeavesWishesOut(),
 		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":

@@ -243,9 +243,9 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"mail@ Unmanaged: the runtime gave the module back to lifecycle-manager"}},
 		"A module whose former version is still installed is not ready": {
 			healthy().with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Processing",
-				"not Modules (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 is to come",
-				"not Ready (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 is to come",
-				"keda@1.0.0 Ready", "mail@0.9.0 Processing: version 0.9.0 is still installed, 1.0.0 is to come"}},
+				"not Modules (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 comes next",
+				"not Ready (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 comes next",
+				"keda@1.0.0 Ready", "mail@0.9.0 Processing: version 0.9.0 is still installed, 1.0.0 comes next"}},
 		"An upgrade that does not get through is in trouble": {
 			healthy().with(reported("mail", v1beta2.StateError, "no such image")).with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Error",
 				"not Modules (NotReady): module mail is Error: no such image", "not Ready (NotReady): module mail is Error: no such image",

@@ -31,7 +31,7 @@ func TestKymaReportsWhetherWatchersWork(t *testing.T) {
 		status metav1.ConditionStatus // empty for no condition
 		says   string
 	}{
-		"watched":                          {asked, nil, metav1.ConditionTrue, "the runtime watches what 1 Watchers ask for"},
+		"watched":                          {asked, nil, metav1.ConditionTrue, "the runtime watches the objects of 1 Watchers"},
 		"not watched":                      {troubled, []metav1.Condition{before}, metav1.ConditionFalse, "watcher keda: the agent may not list and watch kedas"},
 		"not known yet":                    {late, nil, metav1.ConditionFalse, "waiting for the runtime to report bundle 7"},
 		"known from before":                {late, []metav1.Condition{before}, metav1.ConditionTrue, ""},

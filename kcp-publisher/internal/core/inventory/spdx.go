@@ -45,7 +45,7 @@ func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 	return document
 }
 
-// spdxPackage returns a component as a package. What it contains is not analyzed.
+// spdxPackage returns a component as a package. Its content is not analyzed.
 func spdxPackage(c cyclonedx.Component) *spdx.Package {
 	p := &spdx.Package{
 		PackageName: c.Name, PackageSPDXIdentifier: elementOf(c.BOMRef), PackageVersion: c.Version,

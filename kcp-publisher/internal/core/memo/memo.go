@@ -1,6 +1,6 @@
 // Package memo remembers computed values within a limit of bytes.
 //
-// Runtimes and module teams choose the size of what they send, so a limit on the number of entries does not limit
+// Runtimes and module teams choose the size of their data, so a limit on the number of entries does not limit
 // memory. Each memo therefore has a function that returns the size of an entry, and drops the least recently used
 // entries first. hashicorp/golang-lru bounds entries only.
 //
@@ -11,7 +11,7 @@ package memo
 
 import "sync"
 
-// EntryBytes is about what the memo itself needs for an entry with a digest as its key. Size functions add it, so that
+// EntryBytes is about the size of an entry in the memo itself, with a digest as its key. Size functions add it, so that
 // the number of small values is limited as well.
 const EntryBytes = 256
 

@@ -36,7 +36,7 @@ type Setting struct {
 	Key string
 	// Verb is the verb on kymas.operator.kyma-project.io.
 	Verb string
-	// Effect is what the setting does.
+	// Effect is the effect of the setting.
 	Effect string
 	// Honored is the reason why the publisher follows the setting without the policy. Empty if it ignores the setting.
 	Honored string

@@ -32,7 +32,7 @@ type MemberCache struct {
 	follows *memo.Shared[requestKey, []resolve.Follow]
 }
 
-// member holds what a Kyma followed in a version of it.
+// member is the state that a Kyma followed in one of its versions.
 type member struct {
 	version string
 	follows memo.Holder[requestKey, []resolve.Follow]
@@ -41,7 +41,7 @@ type member struct {
 // requestKey is equal for requests that follow the same modules.
 type requestKey [sha256.Size]byte
 
-// maxFollowsBytes limits the remembered follows, because runtimes choose the size of what they request. Follows that
+// maxFollowsBytes limits the remembered follows, because runtimes choose the size of their requests. Follows that
 // are not remembered are computed in every round.
 const maxFollowsBytes = 32 << 20
 

@@ -102,7 +102,7 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 	return p.Sequence
 }
 
-// pending returns the modules that may be in the runtime and are not requested any more. Each stays in the list until
+// pending returns the modules that may be in the runtime and are no longer requested. Each stays in the list until
 // the runtime has applied a bundle that removes it and no longer reports it, because an agent may skip bundles.
 func (s said) pending(last *Published, asked []string, r Runtime) []string {
 	known := slices.Collect(maps.Keys(r.given()))

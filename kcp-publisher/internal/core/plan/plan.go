@@ -1,5 +1,6 @@
-// Package plan decides what each runtime of a fleet gets. It takes values: Kymas, reports, the catalog, rollouts, rules
-// for the whole fleet, and the time. It returns requests, gates, audiences, and the reasons for new bundles.
+// Package plan decides the content of the bundle of each runtime in a fleet. It takes values: Kymas, reports, the
+// catalog, rollouts, rules for the whole fleet, and the time. It returns requests, gates, audiences, and the reasons
+// for new bundles.
 //
 // It is pure, and the only place that turns a Kyma into a request. `run`, `publish` and `diff` only differ in their
 // sources and in their use of the result. Package resolve turns a request into modules.

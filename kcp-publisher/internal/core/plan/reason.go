@@ -16,7 +16,7 @@ type Reason string
 const (
 	// ReasonFirst: no bundle was published to the runtime before.
 	ReasonFirst Reason = "First"
-	// ReasonRegistryDiffers: the registry does not hold what was published.
+	// ReasonRegistryDiffers: the registry does not have the published bundle.
 	ReasonRegistryDiffers Reason = "RegistryDiffers"
 	// ReasonDeleting: the Kyma was deleted, and the bundle removes all modules.
 	ReasonDeleting Reason = "Deleting"
@@ -50,8 +50,8 @@ const (
 	ReasonRootChanged Reason = "RootChanged"
 	// ReasonSequenceBehind: the runtime or the status names a newer bundle than the last one.
 	ReasonSequenceBehind Reason = "SequenceBehind"
-	// ReasonIssuedAhead: a publisher whose clock was ahead issued the last bundle, and agents with correct clocks refuse
-	// it.
+	// ReasonIssuedAhead: a publisher whose clock was ahead issued the last bundle, and agents with correct clocks
+	// refuse it.
 	ReasonIssuedAhead Reason = "IssuedAhead"
 	// ReasonValidityTooShort: the last bundle would expire before it is carried to the runtime.
 	ReasonValidityTooShort Reason = "ValidityTooShort"

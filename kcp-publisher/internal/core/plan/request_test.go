@@ -138,7 +138,7 @@ func TestKymaKeepsItsFirstRuntime(t *testing.T) {
 		t.Fatalf("its status is of %q", kyma.Status.Runtime.ID)
 	}
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "two"}
-	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil || !strings.Contains(err.Error(), "its runtime is one, and the label") {
+	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil || !strings.Contains(err.Error(), "its runtime is one, and label") {
 		t.Errorf("got %v", err)
 	}
 	if Begin(kyma); kyma.Status.Runtime.ID != "one" || Claimed(kyma) != "one" {

@@ -1,4 +1,4 @@
-// Package reconcile decides what a reconcile of one Kyma does next, and in which state it ends. It is pure: the
+// Package reconcile decides the next action of a reconcile of one Kyma, and the state in which it ends. It is pure: the
 // controller reads the facts, calls Decide, takes the action, adds its result to the facts, and calls Decide again
 // until the action is End.
 //
@@ -9,15 +9,15 @@ package reconcile
 
 import "time"
 
-// State is what is known about a Kyma at the end of a reconcile.
+// State is the state of a Kyma at the end of a reconcile.
 type State string
 
 // The states of a reconcile.
 const (
 	// Unknown: the control plane has not been read yet. The Kyma is reconciled again soon.
 	Unknown State = "Unknown"
-	// Held: a change of the control plane has been under way for long. Reports are recorded, and bundles are only renewed
-	// without a change.
+	// Held: a change of the control plane has been under way for long. Reports are recorded, and bundles are only
+	// renewed without a change.
 	Held State = "Held"
 	// Gone: the Kyma is deleted and has no finalizer of the publisher anymore.
 	Gone State = "Gone"
@@ -71,7 +71,7 @@ const (
 // HoldSettles is how long a change of the control plane may take before Kymas are held.
 const HoldSettles = 5 * time.Second
 
-// Facts are what a reconcile knows.
+// Facts are the input of a decision.
 type Facts struct {
 	// View: the catalog, the gates and the Watchers are known and belong together.
 	View bool

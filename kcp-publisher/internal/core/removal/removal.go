@@ -2,16 +2,17 @@
 // lose a module, not which edit, deletion or commit causes the loss. Removals that a runtime's own signed report
 // requests are no input; they always pass.
 //
-// Decide is pure. Its input is the whole fleet at one moment, so that one edit with a large effect is judged as a whole:
-// either all of its removals are allowed, or all of them wait. A removal that waits keeps waiting until an operator
-// approves it or its cause is withdrawn.
+// Decide is pure. Its input is the whole fleet at one moment, so that one edit with a large effect is judged as a
+// whole: either all of its removals are allowed, or all of them wait. A removal that waits keeps waiting until an
+// operator approves it or its cause is withdrawn.
 package removal
 
 import (
 	"time"
 )
 
-// Removal is a module that a runtime loses. Without a module, the runtime loses all modules because its Kyma is deleted.
+// Removal is a module that a runtime loses. Without a module, the runtime loses all modules because its Kyma is
+// deleted.
 type Removal struct{ Runtime, Module string }
 
 // Reason is why a removal waits.
@@ -36,8 +37,8 @@ type Pending struct {
 	Held Reason
 	// Approved: an operator approved the removal.
 	Approved bool
-	// Restored: the control plane's record was older than the runtime's state when the removal was found, and Git's newest
-	// commit has not been applied since.
+	// Restored: the control plane's record was older than the runtime's state when the removal was found, and Git's
+	// newest commit has not been applied since.
 	Restored bool
 }
 
@@ -94,7 +95,7 @@ func (l Limits) Decide(f Fleet) map[Removal]Reason {
 // waits reports whether an earlier decision to wait still stands.
 func (p Pending) waits() bool { return p.Held != "" && (p.Held != Restored || p.Restored) }
 
-// effect is what a fleet loses unless removals wait. Removals that already wait affect no runtime, so that a large
+// effect is the loss of a fleet unless removals wait. Removals that already wait affect no runtime, so that a large
 // change that waits does not stop a small one. They count for their module: a runtime that joins them later is part of
 // the same change.
 type effect struct {

@@ -27,7 +27,7 @@ type Prospect struct {
 var unread = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
 // Outlook returns the decision of Resolve about each module of a runtime that has the given versions. It reads no
-// components and assumes that all can be read. A module that is not requested any more has no version.
+// components and assumes that all can be read. A module that is no longer requested has no version.
 func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]string, now time.Time) []Prospect {
 	request.Last = &bundle.DesiredState{}
 	for module, version := range given {

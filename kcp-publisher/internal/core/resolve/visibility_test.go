@@ -11,7 +11,7 @@ import (
 )
 
 // removed ends the problem of a module that is kept from the Kyma.
-const removed = "; what is installed of it is removed"
+const removed = "; its installed objects are removed"
 
 func TestModuleAccess(t *testing.T) {
 	for name, c := range map[string]story{

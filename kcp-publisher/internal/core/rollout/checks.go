@@ -155,8 +155,8 @@ func (w *wave) stalled() bool {
 	return w.overdue+w.outdated > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
 }
 
-// missing returns what a wave lacks to be proven, empty for nothing. unready is what it lacks to be ready. A wave that
-// only waits for checks is marked as waiting.
+// missing returns the reason why a wave is not proven, empty if it is. unready is the reason why it is not ready. A
+// wave that only waits for checks is marked as waiting.
 func (p *plan) missing(number int, unready string, soaked bool) string {
 	w := &p.waves[number]
 	switch {

@@ -36,7 +36,8 @@ type member struct {
 	// one.
 	touched bool
 	granted bool
-	// shows is true for a runtime aside that proves the promoted version: it has it, and was ready if a rollout gave it.
+	// shows is true for a runtime aside that proves the promoted version: it has it, and was ready if a rollout gave
+	// it.
 	shows bool
 	// unsure is true if the runtime looks silent, but another publisher may have received a report.
 	unsure bool
@@ -126,7 +127,7 @@ func (p *plan) stand(m *member, r *Runtime) {
 		p.standWithVersion(m, r, quiet)
 	case m.touched && r.Version == p.spec.From && p.back():
 		m.standing = inFlight
-		// A runtime that waits for a window never had the version, and its bundle does not contain it any more.
+		// A runtime that waits for a window never had the version, and its bundle no longer contains it.
 		if r.Current || r.Waits || quiet || p.late(m, r) {
 			m.standing = reverted
 		}

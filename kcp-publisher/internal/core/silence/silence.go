@@ -8,7 +8,7 @@ package silence
 
 import "time"
 
-// LastReport is what is known about the time of a runtime's last report.
+// LastReport is the known time of a runtime's last report.
 type LastReport struct {
 	// At is the time of the last report whose content is known, zero for none.
 	At time.Time

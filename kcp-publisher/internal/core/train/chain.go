@@ -60,7 +60,7 @@ func (c *chain) plan(out *Outcome) {
 	}
 }
 
-// position fills in what the version of the channel i waits for. after is the entry of the next channel.
+// position fills in the open conditions of the version of channel i. after is the entry of the next channel.
 func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {
@@ -142,7 +142,7 @@ func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 	return nil
 }
 
-// unknown returns what operators decided about the version, or the publisher does not know.
+// unknown returns the conditions that an operator set for the version, and those with unknown facts.
 func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (waits []wait) {
 	templates := c.templatesOf(entry.Version)
 	if len(templates) != 1 {
@@ -206,7 +206,7 @@ func (c *chain) templatesOf(version string) (found []*v1beta2.ModuleTemplate) {
 	return found
 }
 
-// unproven returns what the runtimes of the channel do not prove yet.
+// unproven returns the conditions that the runtimes of the channel do not meet yet.
 func (c *chain) unproven(
 	entry *fleet.TrainVersion,
 	channel *fleet.TrainChannel,

@@ -35,12 +35,12 @@ type Follower struct {
 	Open func() (*git.Repository, error)
 	// Hold holds publishing until it is released.
 	Hold func() (release func())
-	// MayWrite returns an error if this process must not change anything, because another one holds the lease. Nil always
-	// allows it.
+	// MayWrite returns an error if this process must not change anything, because another one holds the lease. Nil
+	// always allows it.
 	MayWrite func() error
 	// Interval is the polling interval of the branch.
 	Interval time.Duration
-	// Pruning configures what a commit can delete.
+	// Pruning limits the deletions of a commit.
 	Pruning Pruning
 	// AllowRewind accepts commits that do not descend from the last applied one.
 	AllowRewind bool
@@ -252,8 +252,9 @@ func isRefusal(err error) bool {
 	}, known.reason)
 }
 
-// follows returns an error for a commit that does not descend from the last applied one of the same branch. Without this
-// check, the owner of the Git server could serve an old signed commit, or one that a signer made for something else.
+// follows returns an error for a commit that does not descend from the last applied one of the same branch. Without
+// this check, the owner of the Git server could serve an old signed commit, or one that a signer made for something
+// else.
 func (f *Follower) follows(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {

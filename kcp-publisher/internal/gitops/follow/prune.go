@@ -11,12 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Pruning configures what a commit can delete without an approval.
+// Pruning limits the deletions of a commit without an approval.
 type Pruning struct {
 	// All lets a commit delete all objects or all Kymas of earlier commits, and more than the limits below.
 	All bool
-	// MaxPercent and MaxCount limit the deletion of other objects than Kymas with a live runtime and objects that make a
-	// module mandatory. A commit that exceeds both is held. Those objects always need permission.
+	// MaxPercent and MaxCount limit the deletion of other objects than Kymas with a live runtime and objects that make
+	// a module mandatory. A commit that exceeds both is held. Those objects always need permission.
 	MaxPercent, MaxCount int
 	// Allowed is the commit that an operator allowed to delete any objects.
 	Allowed string
@@ -64,13 +64,13 @@ func named(keys []Key) string {
 	return strings.Join(names, ", ")
 }
 
-// loss is what a commit removes.
+// loss is the set of objects that a commit removes.
 type loss struct {
-	// objects is the number of objects of earlier commits, kept the number that the commit has, and pruned the number that
-	// it deletes.
+	// objects is the number of objects of earlier commits, kept the number that the commit has, and pruned the number
+	// that it deletes.
 	objects, kept, pruned counts
-	// live, mandatory and rest are the deleted objects by their required permission. limited is the number of objects that
-	// the limits apply to.
+	// live, mandatory and rest are the deleted objects by their required permission. limited is the number of objects
+	// that the limits apply to.
 	live, mandatory, rest []Key
 	limited               int
 }
@@ -104,8 +104,8 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 		}
 		switch object := live[key]; {
 		case kept[key], object == nil, object.GetDeletionTimestamp() != nil, object.GetAnnotations()[v1beta2.AnnotationGitCommit] == "":
-			// The object stays or is already gone, or another client removed the commit's annotation: it no longer belongs to
-			// the repository.
+			// The object stays or is already gone, or another client removed the commit's annotation: it no longer
+			// belongs to the repository.
 		case object.GetAnnotations()[v1beta2.AnnotationPrune] == v1beta2.PruneDisabled:
 			p.Protected = append(p.Protected, key)
 			p.Inventory = append(p.Inventory, key) // to be pruned once the annotation is removed

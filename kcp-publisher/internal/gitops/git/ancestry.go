@@ -35,7 +35,7 @@ func (r *Repository) Descends(ctx context.Context, commit *Commit, ancestor stri
 	return reaches(objects, plumbing.NewHash(commit.Hash), from)
 }
 
-// fetchSince fetches what a commit has and an earlier one has not.
+// fetchSince fetches the objects that a commit has and an earlier one does not have.
 func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (storer.EncodedObjectStorer, error) {
 	advertised, session, refs, err := r.advertised(ctx)
 	if err != nil {

@@ -257,7 +257,7 @@ func TestReadErrorsNameThePlace(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"no such branch":     {Options{URL: w.dir, Branch: "nope"}, "there is no branch nope"},
+		"no such branch":     {Options{URL: w.dir, Branch: "nope"}, "branch nope does not exist"},
 		"no such tag":        {Options{URL: w.dir, Tag: "v1"}, "tag v1 does not exist"},
 		"no such folder":     {Options{URL: w.dir, Path: "nope"}, "folder nope: directory not found"},
 		"no such repository": {Options{URL: filepath.Join(w.dir, "nope")}, "repository does not exist"},

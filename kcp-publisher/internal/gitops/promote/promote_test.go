@@ -72,7 +72,7 @@ func TestInvalidPromotionFilesAreRefused(t *testing.T) {
 		"the channel has it":           {strings.Replace(meta, "1.0.0", "2.0.0", 1), "fast", "regular", `line 8: module keda: channel "regular": there is nothing to promote: it has version 2.0.0`},
 		"the channel has a newer one":  {meta, "regular", "fast", `channel "fast": it has version 2.0.0, and 1.0.0 is older`},
 		"a channel that is not there":  {meta, "slow", "regular", `line 8: module keda: channel "slow" has no version: the channels are regular, fast`},
-		"a channel that nobody made":   {meta, "fast", "reglar", `line 8: module keda: channel "reglar": there is no such channel, only regular, fast: with --create it is made`},
+		"a channel that nobody made":   {meta, "fast", "reglar", `line 8: module keda: channel "reglar": the channel does not exist, only regular, fast: use --create to add it`},
 		"one channel":                  {meta, "fast", "fast", `channel "fast" is both`},
 		"a channel without a version":  {strings.Replace(meta, "    version: 1.0.0 # since May\n", "", 1), "fast", "regular", "has no field version: write one by hand"},
 		"no channels":                  {"# nothing\nkind: ModuleReleaseMeta\n", "fast", "regular", "line 2: ModuleReleaseMeta of module keda: spec.channels: is required"},

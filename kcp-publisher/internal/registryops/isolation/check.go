@@ -62,7 +62,7 @@ func (l *Leak) Error() string {
 const maxAnswerBytes = 4 << 20
 
 // Check runs all probes. The error is a *Leak if a forbidden request succeeded. Any other error means that the result
-// is unknown, for example because the runtimes cannot do what they must be able to do. Left lists the objects that
+// is unknown, for example because the runtimes lack a required right. Left lists the objects that
 // could not be deleted afterwards, also with an error.
 func Check(ctx context.Context, o Options) (findings []Finding, left []string, err error) {
 	s, err := prepare(ctx, o)
@@ -134,7 +134,8 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 	return findings, nil
 }
 
-// prepare does what both runtimes must be able to do, because a registry that refuses everything would pass all probes.
+// prepare sends the requests that both runtimes must be allowed, because a registry that refuses everything would pass
+// all probes.
 func prepare(ctx context.Context, o Options) (stage, error) {
 	_, prefix, _ := strings.Cut(o.Location, "/")
 	s := stage{prefix: prefix, own: o.Own.ID, other: o.Other.ID}

@@ -1,4 +1,4 @@
-// Package prune finds manifests in a registry that no runtime needs any more, and removes them. Read returns an
+// Package prune finds manifests in a registry that no runtime needs, and removes them. Read returns an
 // Inventory of the registry. Decide is pure and returns the removals with their reasons. Remove executes a plan.
 //
 // It never removes a manifest that it could not read or does not understand. It removes nothing from shared

@@ -111,7 +111,7 @@ func manifest(ctx context.Context, repository store.Reader, name, reference stri
 	m := Manifest{Repository: name, Descriptor: d}
 	var parts ocispec.Manifest
 	if err := json.Unmarshal(fetched.Bytes, &parts); err != nil {
-		return m, fetched.Bytes, nil //nolint:nilerr // what it is made of is not understood
+		return m, fetched.Bytes, nil //nolint:nilerr // its parts are not understood
 	}
 	for _, blob := range slices.Concat([]ocispec.Descriptor{parts.Config}, parts.Layers) {
 		if blob.Digest != "" && blob.Digest != ocispec.DescriptorEmptyJSON.Digest {

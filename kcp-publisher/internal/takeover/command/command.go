@@ -181,7 +181,7 @@ func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
 func (f *takeoverFlags) plans(
 	cmd *cobra.Command,
 	args []string,
-	everybody bool,
+	allByDefault bool,
 ) ([]v1beta2.Kyma, []takeover.Plan, error) {
 	maintenance, err := f.Maintenance(
 		func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) },
@@ -193,7 +193,7 @@ func (f *takeoverFlags) plans(
 	if err != nil {
 		return nil, nil, err
 	}
-	kymas, err := f.selected(cmd.Context(), api, args, everybody)
+	kymas, err := f.selected(cmd.Context(), api, args, allByDefault)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -209,12 +209,12 @@ func (f *takeoverFlags) plans(
 	return kymas, takeover.New(l, kymas, time.Now()), nil
 }
 
-// selected returns the Kymas that the command line selects, sorted by name. With everybody, no selection means all.
+// selected returns the Kymas that the command line selects, sorted by name. With allByDefault, no selection means all.
 func (f *takeoverFlags) selected(
 	ctx context.Context,
 	api client.Client,
 	args []string,
-	everybody bool,
+	allByDefault bool,
 ) ([]v1beta2.Kyma, error) {
 	ways := 0
 	for _, given := range []bool{len(args) > 0, f.selector != "", f.all} {
@@ -222,7 +222,7 @@ func (f *takeoverFlags) selected(
 			ways++
 		}
 	}
-	if ways > 1 || ways == 0 && !everybody {
+	if ways > 1 || ways == 0 && !allByDefault {
 		return nil, cli.Usage(errors.New("want exactly one of: names of Kymas, --selector, --all"))
 	}
 	selector, err := labels.Parse(f.selector)

@@ -257,7 +257,7 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	return append(done, more...), err
 }
 
-// unlabeled removes the remaining objects once no Kyma is labeled any more.
+// unlabeled removes the remaining objects after the last Kyma has lost its label.
 func (f *takeoverFlags) unlabeled(ctx context.Context, api client.Client) ([]string, error) {
 	if f.dryRun {
 		return nil, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Of returns how far a Kyma is taken over from lifecycle-manager, empty for one that is not. A deleted one
-// is not any more.
+// Of returns the phase of a Kyma's takeover from lifecycle-manager. It is empty without a takeover, and for a deleted
+// Kyma.
 func Of(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
 		return "", nil
@@ -50,9 +50,9 @@ type Asked struct {
 	Phase bundle.TakeoverPhase
 	// Inherited are the modules that lifecycle-manager installed and that the agent has not adopted yet, by name.
 	Inherited []Inherited
-	// Unheard is true until the runtime has reported in this takeover. Until then its own Kyma's spec is unknown, so the
-	// runtime keeps its modules: the spec in the control plane may be years old, and an earlier report may be from before
-	// an aborted takeover.
+	// Unheard is true until the runtime has reported in this takeover. Until then its own Kyma's spec is unknown, so
+	// the runtime keeps its modules: the spec in the control plane may be years old, and an earlier report may be from
+	// before an aborted takeover.
 	Unheard bool
 }
 
@@ -114,8 +114,8 @@ func Returned(next bundle.TakeoverPhase, last *bundle.DesiredState) bool {
 	return next != bundle.TakeoverRelease && last != nil && Released(*last)
 }
 
-// Floors returns the versions of the last bundle that count as given to the runtime. A bundle that gave the runtime back
-// can name versions that the runtime never had, because they waited for a window: of these, only mandatory modules
+// Floors returns the versions of the last bundle that count as given to the runtime. A bundle that gave the runtime
+// back can name versions that the runtime never had, because they waited for a window: of these, only mandatory modules
 // count, which do not wait.
 func Floors(next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[string]string) map[string]string {
 	if !Returned(next, last) {

@@ -1,5 +1,5 @@
-// Package access decides what a signed-in user may see and change on the web page. Its input is a user; its output is
-// the ui.Viewer of a request.
+// Package access decides about the rights of a signed-in user to see and change objects on the web page. Its input is a
+// user; its output is the ui.Viewer of a request.
 //
 // The API server decides with SubjectAccessReview, and results are cached for a few seconds. If it does not respond,
 // nothing is allowed. Changes use the user's own token, never the permissions of the page, which cannot change

@@ -109,13 +109,16 @@ func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, 
 
 // TrainsBy returns the PromotionPolicies of a namespace, read with a client. It returns none if the client may not list
 // them, or if the control plane does not serve them.
-func TrainsBy(ctx context.Context, act client.Client, namespace string) ([]v1alpha1.PromotionPolicy, error) {
+func TrainsBy(ctx context.Context, act client.Reader, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	var found v1alpha1.PromotionPolicyList
 	err := act.List(ctx, &found, client.InNamespace(namespace), client.Limit(maxTrains))
-	if apierrors.IsForbidden(err) || meta.IsNoMatchError(err) {
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
 		return nil, nil
 	}
-	return found.Items, err
+	if err != nil {
+		return nil, fmt.Errorf("list PromotionPolicies: %w", err)
+	}
+	return found.Items, nil
 }
 
 // EventsBy returns the Events of a Kyma, read with a client.

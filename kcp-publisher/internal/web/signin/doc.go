@@ -10,5 +10,5 @@
 //
 // The program stores no sessions, so every replica can serve every request. The user's identity is in a cookie,
 // encrypted and authenticated with AES-256-GCM under a key that the replicas share. It expires with the session or the
-// ID token, whichever ends first. The package does not decide what a user may see; package access does.
+// ID token, whichever ends first. The package does not decide about rights; package access does.
 package signin

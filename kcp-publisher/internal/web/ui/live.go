@@ -18,7 +18,7 @@ const (
 )
 
 // live sends a server-sent event when the fleet changed, so that the page reloads its content. The event contains no
-// data: the handler of the page decides what the viewer may see.
+// data: the handler of the page checks the rights of the viewer.
 func (p *pages) live(w http.ResponseWriter, r asked) {
 	select {
 	case p.streams <- struct{}{}:

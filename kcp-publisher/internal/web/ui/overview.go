@@ -60,7 +60,9 @@ type filters struct {
 	Healths                     []fleet.Health
 	States                      []v1beta2.State
 	Groupings                   []grouping
-	Active                      []activeFilter
+	// Columns are the keys of labels that the table can show.
+	Columns []string
+	Active  []activeFilter
 }
 
 // activeFilter is a filter in use, with the address of the page without it.
@@ -129,6 +131,9 @@ func sortBy(column string, runtimes []*fleet.Runtime) {
 	case "report":
 		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int { return cmp.Compare(heard(a), heard(b)) })
 	}
+	if key, isLabel := strings.CutPrefix(column, "label:"); isLabel {
+		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int { return cmp.Compare(a.Labels[key], b.Labels[key]) })
+	}
 }
 
 // heard orders runtimes by their last report: never, oldest, newest.
@@ -144,7 +149,7 @@ func heard(r *fleet.Runtime) int64 {
 
 func (s *snapshot) filters(q query) filters {
 	f := filters{
-		Channels: s.channels, Healths: healths, Groupings: groupings(s, q),
+		Channels: s.channels, Healths: healths, Groupings: groupings(s, q), Columns: s.columns,
 		States: []v1beta2.State{
 			v1beta2.StateError,
 			v1beta2.StateWarning,
@@ -164,9 +169,12 @@ func (s *snapshot) filters(q query) filters {
 		}
 	}
 	f.Modules, f.Versions = firstChoices(f.Modules), firstChoices(f.Versions)
+	if q.Column != "" && !slices.Contains(f.Columns, q.Column) {
+		f.Columns = append([]string{q.Column}, f.Columns...) // of the address, such as two keys
+	}
 	titles := map[string]string{"q": "Search", "agent": "Agent", "kubernetes": "Kubernetes"}
 	for _, field := range q.fields() {
-		if *field.value == "" || field.name == "group" || field.name == "sort" {
+		if *field.value == "" || slices.Contains([]string{"group", "column", "sort"}, field.name) {
 			continue
 		}
 		value := *field.value

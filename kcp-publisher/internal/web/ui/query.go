@@ -2,6 +2,7 @@ package ui
 
 import (
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,8 +32,25 @@ type query struct {
 	Cause string
 	// Group counts runtimes by a grouping; empty lists them.
 	Group string
-	Sort  string
-	Page  int
+	// Column is the keys of the labels that the table shows, separated by commas.
+	Column string
+	// Sort is a column of the table, or label:KEY.
+	Sort string
+	Page int
+}
+
+// maxColumns limits the labels in the table, so that its other columns stay readable.
+const maxColumns = 2
+
+// Columns returns the keys of the labels in the table.
+func (q query) Columns() []string {
+	var keys []string
+	for key := range strings.SplitSeq(q.Column, ",") {
+		if key = strings.TrimSpace(key); key != "" && !slices.Contains(keys, key) && len(keys) < maxColumns {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // fields returns the text parameters of a query by their names in an address.
@@ -55,6 +73,7 @@ func (q *query) fields() []struct {
 		{"label", &q.Label},
 		{"cause", &q.Cause},
 		{"group", &q.Group},
+		{"column", &q.Column},
 		{"sort", &q.Sort},
 	}
 }

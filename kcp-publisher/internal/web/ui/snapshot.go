@@ -12,18 +12,18 @@ import (
 // maxChoices bounds how many values a filter offers; all can be typed into the address.
 const maxChoices = 100
 
-// snapshot is a fleet with what every page of it needs. It is never written once it is made.
+// snapshot is a fleet with the data that its pages share. It is immutable.
 type snapshot struct {
 	fleet.Fleet
 	revision uint64
 	byID     map[string]int
 	channels []string
-	// labels are the keys of labels that several runtimes share, the most telling first.
-	labels []string
-	causes []causeGroup
-	// keys are those of the runtimes' groups of causes, empty where nothing is in the way.
+	// labels are the keys of labels that several runtimes share, and columns those of all labels.
+	labels, columns []string
+	causes          []causeGroup
+	// keys are the keys of the runtimes' groups of causes, empty for runtimes without a cause.
 	keys []string
-	// worstFirst are the places of all runtimes, the worst health first and by id.
+	// worstFirst are the indexes of all runtimes, the worst health first, then by id.
 	worstFirst []int
 }
 
@@ -51,7 +51,7 @@ func newSnapshot(f fleet.Fleet, revision uint64) *snapshot {
 		}
 	}
 	s.channels = firstChoices(slices.Sorted(maps.Keys(channels)))
-	s.labels = sharedLabels(labels, f.Runtimes)
+	s.labels, s.columns = sharedLabels(labels, f.Runtimes), firstChoices(slices.Sorted(maps.Keys(labels)))
 	s.keys = make([]string, len(f.Runtimes))
 	for i := range f.Runtimes {
 		if r := &f.Runtimes[i]; r.Cause != nil && r.Health != fleet.Healthy {

@@ -1,8 +1,8 @@
 // Package subscription keeps a connection to the publisher's notification server. It reads server-sent events, and
 // calls a function that requests a poll.
 //
-// A notification is a hint without content, and regular polls continue. A silent, hostile or broken endpoint therefore
-// costs only what the limits here allow: a few polls per minute, some bytes of memory, and reconnects with backoff.
+// A notification is a hint without content, and regular polls continue. The limits here bound the cost of a silent,
+// hostile or broken endpoint: a few polls per minute, some bytes of memory, and reconnects with backoff.
 package subscription
 
 import (

@@ -1,4 +1,4 @@
-// Package excerpt prepares texts of a runtime for its report: it masks what looks like a secret, removes control
+// Package excerpt prepares texts of a runtime for its report: it masks text that looks like a secret, removes control
 // characters, and shortens. It is pure. A secret that looks like an ordinary word is not recognized.
 package excerpt
 
@@ -88,8 +88,8 @@ func Line(text string) string {
 // maxRedactedBytes limits the text that is searched for secrets.
 const maxRedactedBytes = 16 << 10
 
-// Tail returns the last lines of a log for a report. The first line may be cut off. It masks secrets before it shortens,
-// so that a secret in two parts is recognized.
+// Tail returns the last lines of a log for a report. The first line may be cut off. It masks secrets before it
+// shortens, so that a secret in two parts is recognized.
 func Tail(log string) string {
 	if len(log) > maxRedactedBytes {
 		log = log[len(log)-maxRedactedBytes:]

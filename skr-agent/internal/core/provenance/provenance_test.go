@@ -145,9 +145,9 @@ func TestIncompleteChainIsAnError(t *testing.T) {
 		"one of the same name and another group was brought": {Object{Group: "example.com", Kind: config.Kind, Namespace: config.Namespace, Name: config.Name}, []v1beta2.Manifest{manifest("keda", config)}, "is in no Manifest's inventory"},
 		"two have it and it names neither":                   {unmarked(config), []v1beta2.Manifest{manifest("mail", config), manifest("keda", config)}, "kyma-system/mail and kyma-system/keda"},
 		"the bundle does not name its Manifest":              {markedAs(config, "kyma-system/own"), []v1beta2.Manifest{manifest("own", config)}, "does not name"},
-		"its Manifest is installed from something else":      {config, []v1beta2.Manifest{changed}, "is not what bundle"},
+		"its Manifest is installed from something else":      {config, []v1beta2.Manifest{changed}, "differs from bundle"},
 		"its Manifest has another version":                   {config, []v1beta2.Manifest{older}, `spec.version is "1.7.0"`},
-		"its Manifest has other values":                      {config, []v1beta2.Manifest{values}, "is not what bundle"},
+		"its Manifest has other values":                      {config, []v1beta2.Manifest{values}, "differs from bundle"},
 		"its Manifest cannot be read":                        {config, []v1beta2.Manifest{unreadable}, "spec.install.source"},
 		"its user made it before the default CR":             {unmarked(config), []v1beta2.Manifest{withCR}, "is in no Manifest's inventory"},
 	} {

@@ -50,5 +50,5 @@ func TestPodsOfAllWorkloadsPullWithTheSecret(t *testing.T) {
 func TestForeignPullSecretIsRefused(t *testing.T) {
 	o := object(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: home, name: manager}, spec: {template: {spec: {containers: [{name: a, env: [{name: SKR_IMG_PULL_SECRET, value: b}]}]}}}}`)
 	err := AddPullSecret([]*unstructured.Unstructured{o}, "pull", func(*unstructured.Unstructured) bool { return true })
-	require.ErrorContains(t, err, "Deployment home/manager: spec.template.spec.containers[0].env: SKR_IMG_PULL_SECRET is there already")
+	require.ErrorContains(t, err, "Deployment home/manager: spec.template.spec.containers[0].env: SKR_IMG_PULL_SECRET exists already")
 }

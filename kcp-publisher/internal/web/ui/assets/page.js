@@ -12,6 +12,7 @@
 
   // take makes one node as another is, and leaves what is the same alone: focus, scroll position and open details stay.
   function take(old, fresh) {
+    if (old.id === "views" && fresh.id === "views") return; // the script fills it
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
       old.replaceWith(document.importNode(fresh, true));
       return;
@@ -54,6 +55,7 @@
       tag = answer.headers.get("ETag") || "";
       document.title = fresh.title;
       take(document.getElementById("main"), main);
+      showViews();
       if (source) state(stream ? "on" : "poll");
     } catch (trouble) {
       if (trouble.name !== "AbortError") state("off");
@@ -158,6 +160,51 @@
     } catch {}
   });
 
+  // Saved views are filters with names, which this browser stores.
+  const maxViews = 20;
+  function views() {
+    try {
+      const all = JSON.parse(localStorage.getItem("views") || "[]");
+      return all.filter((v) => typeof v.name === "string" && typeof v.query === "string" && v.query.startsWith("?"));
+    } catch {
+      return [];
+    }
+  }
+  function saveViews(all) {
+    try {
+      localStorage.setItem("views", JSON.stringify(all.slice(-maxViews)));
+    } catch {}
+    showViews();
+  }
+  function element(name, properties) {
+    return Object.assign(document.createElement(name), properties);
+  }
+  function showViews() {
+    const place = document.getElementById("views");
+    if (!place) return;
+    const all = views();
+    const shown = JSON.stringify([all, location.search === ""]);
+    if (place.dataset.shown === shown) return;
+    place.dataset.shown = shown;
+    const list = element("ul", { className: "active" });
+    list.setAttribute("aria-label", "Saved views");
+    for (const { name, query } of all) {
+      const item = element("li", {});
+      const remove = element("button", { type: "button", textContent: "×", title: "Remove this view" });
+      remove.setAttribute("aria-label", `Remove view ${name}`);
+      remove.addEventListener("click", () => saveViews(views().filter((v) => v.name !== name)));
+      item.append(element("a", { href: `/${query}#runtimes`, textContent: name }), remove);
+      list.append(item);
+    }
+    const save = element("button", { type: "button", className: "save plain", textContent: "Save this view" });
+    save.addEventListener("click", () => {
+      const name = (prompt("Name of the view") || "").trim().slice(0, 60);
+      if (name) saveViews([...views().filter((v) => v.name !== name), { name, query: location.search }]);
+    });
+    place.replaceChildren(...(all.length ? [list] : []), ...(location.search ? [save] : []));
+    place.hidden = !place.children.length;
+  }
+
   // Commands in advice get a button that copies them.
   document.addEventListener("click", async (e) => {
     const button = e.target.closest("button.copy");
@@ -168,6 +215,7 @@
   });
 
   document.documentElement.classList.add("script");
+  showViews();
   if (source) {
     document.addEventListener("visibilitychange", listen);
     listen();

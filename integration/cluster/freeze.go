@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+)
+
+// thawing limits the time in which a thawed API server becomes ready on a busy machine.
+const thawing = time.Minute
+
+// freeze suspends the programs of an idle cluster, because the timers of an idle API server and its etcd use CPU time. A
+// program is suspended before those that it depends on, so that it never waits for them.
+func (s *server) freeze() error {
+	if err := s.signal(syscall.SIGSTOP, s.running()...); err != nil {
+		return fmt.Errorf("freeze an idle cluster: %w", err)
+	}
+	s.frozen = true
+	return nil
+}
+
+// thaw resumes the programs of a frozen cluster. It does not wait for them.
+func (s *server) thaw() error {
+	if !s.frozen {
+		return nil
+	}
+	programs := s.running()
+	slices.Reverse(programs)
+	if err := s.signal(syscall.SIGCONT, programs...); err != nil {
+		return fmt.Errorf("resume a frozen cluster: %w", err)
+	}
+	s.frozen = false
+	return nil
+}
+
+// revive thaws a cluster and waits until its API server is ready.
+func (s *server) revive(ctx context.Context) error {
+	if err := s.thaw(); err != nil {
+		return err
+	}
+	config, err := s.place().Config()
+	if err != nil {
+		return err
+	}
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	var last error
+	err = wait.PollUntilContextTimeout(
+		ctx,
+		20*time.Millisecond,
+		thawing,
+		true,
+		func(ctx context.Context) (bool, error) {
+			last = client.RESTClient().Get().AbsPath("/readyz").Timeout(time.Second).Do(ctx).Error()
+			return last == nil, nil
+		},
+	)
+	if err != nil {
+		return fmt.Errorf("wait for the API server of a frozen cluster: %w", errors.Join(err, last))
+	}
+	return nil
+}
+
+// running returns the names of the running programs, each before those that it depends on.
+func (s *server) running() []string {
+	programs := []string{"kube-apiserver", "etcd"}
+	if s.kwok != nil {
+		programs = append([]string{"kwok"}, programs...)
+	}
+	return programs
+}
+
+// signal sends a signal to programs in this order.
+func (s *server) signal(signal syscall.Signal, programs ...string) error {
+	for _, program := range programs {
+		pid, err := s.reaper.process(program)
+		if err != nil {
+			return err
+		}
+		if err := syscall.Kill(pid, signal); err != nil {
+			return fmt.Errorf("send %s to %s: %w", signal, program, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+// suspended reports whether a program of a server is suspended. A signal acts soon after it was sent.
+func suspended(t *testing.T, s *server, program string) bool {
+	t.Helper()
+	pid, err := s.reaper.process(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Contains(string(state), ") T ")
+}
+
+func untilAll(t *testing.T, s *server, want bool) {
+	t.Helper()
+	for _, program := range []string{"kwok", "kube-apiserver", "etcd"} {
+		err := wait.PollUntilContextTimeout(
+			t.Context(),
+			10*time.Millisecond,
+			thawing,
+			true,
+			func(context.Context) (bool, error) {
+				return suspended(t, s, program) == want, nil
+			},
+		)
+		if err != nil {
+			t.Errorf("%s: suspended: %t, want %t", program, !want, want)
+		}
+	}
+}
+
+func TestIdleClusterOfAPoolIsFrozenUntilItIsLentAgain(t *testing.T) {
+	ctx := t.Context()
+	pool := &Pool{}
+	first, err := pool.Take(ctx, Options{Workloads: true, Audit: []string{"nobody-of-the-lender"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := first.host.(pooled).server
+	untilAll(t, s, false)
+	stop(t, first)
+	untilAll(t, s, true)
+
+	again, err := pool.Take(ctx, Options{Workloads: true, Audit: []string{"nobody-of-the-lender"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.host.(pooled).server != s {
+		t.Error("the pool started another cluster instead of lending the frozen one")
+	}
+	untilAll(t, s, false)
+	maps := kubernetes.NewForConfigOrDie(again.Config).CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}}, metav1.CreateOptions{}); err != nil {
+		t.Errorf("a cluster that was frozen: %v", err)
+	}
+	stop(t, again)
+	if err := pool.Close(); err != nil {
+		t.Errorf("end a frozen cluster: %v", err)
+	}
+	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
+		t.Errorf("its folder is still there: %v", err)
+	}
+}

@@ -1,0 +1,31 @@
+package train
+
+import (
+	"slices"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// operatorReasons are the reasons to wait that time alone does not end. Alert KymaPullTrainBlocked has the same.
+var operatorReasons = []v1alpha1.WaitReason{
+	v1alpha1.WaitChannelMissing, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy, v1alpha1.WaitTooManyFailures,
+}
+
+// Blocked returns the positions of a policy that need an operator.
+func Blocked(p *v1alpha1.PromotionPolicy) []Position {
+	return slices.DeleteFunc(
+		Show(p).Versions,
+		func(at Position) bool { return !slices.Contains(operatorReasons, at.Reason) },
+	)
+}
+
+// NewlyBlocked returns the positions that need an operator after a change of the policy's status, and did not need one
+// before.
+func NewlyBlocked(before, after *v1alpha1.PromotionPolicy) []Position {
+	was := Blocked(before)
+	return slices.DeleteFunc(Blocked(after), func(at Position) bool {
+		return slices.ContainsFunc(was, func(w Position) bool {
+			return w.Module == at.Module && w.Version == at.Version && w.Channel == at.Channel && w.Reason == at.Reason
+		})
+	})
+}
