@@ -53,13 +53,13 @@ func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 
 	t.Log("An older Kyma claims the id of a runtime that has enrolled.")
 	must(t, relabel(t, f, "mallory", "victim"))
-	untilReadyBecause(t, f, "mallory", v1beta2.StateError, "its runtime is mallory, and the label")
+	untilReadyBecause(t, f, "mallory", v1beta2.StateError, "its runtime is mallory, and label")
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
 	t.Log("A Kyma that has enrolled is labeled with the id that Secrets are for.")
 	must(t, f.Control.Create(ctx, secretFor("bob", "", "database", "for bob alone")))
 	must(t, relabel(t, f, "victim", "bob"))
-	untilReadyBecause(t, f, "victim", v1beta2.StateError, "its runtime is victim, and the label")
+	untilReadyBecause(t, f, "victim", v1beta2.StateError, "its runtime is victim, and label")
 	repository, err := f.Place.Reading(ctx, bundle.DesiredRepository("bob"))
 	must(t, err)
 	if d, err := store.Head(ctx, repository, bundle.TagDesired); !errors.Is(err, store.ErrNotFound) {

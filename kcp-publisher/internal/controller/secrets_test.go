@@ -55,11 +55,11 @@ func TestInvalidSecretDoesNotBlockOthers(t *testing.T) {
 		bad corev1.Secret
 		why string
 	}{
-		"a name that is reserved for the agent":   {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}), "Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: the name is reserved for the agent; choose another"},
-		"a name that is none":         {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}), "want a valid namespace and name"},
-		"the cluster's own namespace": {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}), "reserved for the cluster"},
-		"the name of an older one":    {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}), "Secret kcp-system/bad: its name in the runtime would be kyma-system/good, which Secret good already uses: change the annotation kyma-pull.dev/secret-name"},
-		"one on its way out":          {leaving, ""},
+		"a name that is reserved for the agent": {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}), "Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: the name is reserved for the agent; choose another"},
+		"a name that is none":                   {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}), "want a valid namespace and name"},
+		"the cluster's own namespace":           {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}), "reserved for the cluster"},
+		"the name of an older one":              {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}), "Secret kcp-system/bad: its name in the runtime would be kyma-system/good, which Secret good already uses: change the annotation kyma-pull.dev/secret-name"},
+		"one on its way out":                    {leaving, ""},
 	} {
 		all, err := runtimeSecrets([]corev1.Secret{c.bad, controlSecret("good", time.Hour, nil)})
 		if len(all) != 1 || all[0].Name != "good" || all[0].Revision != "u 7" {
