@@ -86,7 +86,8 @@ func reporting(after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReason
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", heard.Format(time.RFC3339), facts.Silence, unread(facts)), false)
 		return true
 	case facts.Carried:
-		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, fmt.Sprintf("reports are carried by hand: the latest is of %s", heard.Format(time.RFC3339))+leftOut(facts), true)
+		latest := fmt.Sprintf("reports are carried by hand: the latest is of %s", heard.Format(time.RFC3339))
+		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, latest+leftOut(facts), true)
 	case heard.Sub(r.Observed.Time.Time) > trust.MaxClockSkew:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonClockBehind, fmt.Sprintf("the latest report arrived at %s and is of %s by the runtime's clock: set that clock, or the control plane's if it is wrong, or find out who holds the reports back; the clocks differ by %s",
 			heard.Format(time.RFC3339), r.Observed.Time.UTC().Format(time.RFC3339), heard.Sub(r.Observed.Time.Time)), false)
@@ -110,7 +111,9 @@ func leftOut(facts Facts) string {
 		return "; the request of its Kyma cannot be read: see condition Synced"
 	}
 	if t.Asked > 0 {
-		parts = append(parts, fmt.Sprintf("the %d modules of its Kyma's request are ignored, and its earlier request stays in force: request fewer", t.Asked))
+		parts = append(parts, fmt.Sprintf(
+			"the %d modules of its Kyma's request are ignored, and its earlier request stays in force: request fewer",
+			t.Asked))
 	}
 	if t.Modules > 0 {
 		parts = append(parts, fmt.Sprintf("%d installed modules are left out", t.Modules))
