@@ -27,7 +27,10 @@ func Adopt(fetched Fetched, runtime string, root trust.Root, former ...trust.Roo
 	}
 	d, p := digest.FromBytes(fetched.Bytes), statement.Predicate
 	return Verified{
-		Statement: statement, Digest: d, KeyThumbprint: by.thumbprint, Config: manifest.Config, Catalog: manifest.Layers[0],
-		Accepted: Accepted{Epoch: p.Epoch, Sequence: p.Sequence, Digest: d, Statement: by.statement, NewestTime: p.IssuedAt},
+		Statement: statement, Digest: d, KeyThumbprint: by.thumbprint, Config: manifest.Config,
+		Catalog: manifest.Layers[0],
+		Accepted: Accepted{
+			Epoch: p.Epoch, Sequence: p.Sequence, Digest: d, Statement: by.statement, NewestTime: p.IssuedAt,
+		},
 	}, nil
 }

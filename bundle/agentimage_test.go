@@ -11,17 +11,17 @@ import (
 func TestAgentGoesBackOnlyFromTheNamedImage(t *testing.T) {
 	pin := func(c string) string { return "sha256:" + strings.Repeat(c, 64) }
 	p := Predicate{
-		Rollback: AgentRollbacks(
-			[]string{pin("b"), "mirror.example/agent:1.3.0@" + pin("c")},
-			"host.example/agent:1.2.0@"+pin("a"),
-		),
+		Rollback: AgentRollbacks([]string{pin("b"), "mirror.example/agent:1.3.0@" + pin("c")},
+			"host.example/agent:1.2.0@"+pin("a")),
 	}
 	for name, c := range map[string]struct {
 		from, to string
 		want     bool
 	}{
-		"a named image":                 {"host.example/agent@" + pin("b"), "host.example/agent@" + pin("a"), true},
-		"a named image of a mirror":     {"host.example/agent:1.3.0@" + pin("c"), "mirror.example/agent@" + pin("a"), true},
+		"a named image": {"host.example/agent@" + pin("b"), "host.example/agent@" + pin("a"), true},
+		"a named image of a mirror": {
+			"host.example/agent:1.3.0@" + pin("c"), "mirror.example/agent@" + pin("a"), true,
+		},
 		"another running image":         {"host.example/agent@" + pin("d"), "host.example/agent@" + pin("a"), false},
 		"another target":                {"host.example/agent@" + pin("b"), "host.example/agent@" + pin("c"), false},
 		"a tag instead of the digest":   {"host.example/agent:1.3.0", "host.example/agent@" + pin("a"), false},
@@ -54,12 +54,8 @@ func TestRootHasAFloorForTheAgent(t *testing.T) {
 		if (err == nil) != c.fits {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := CheckReleases(
-			trust.Root{},
-			DesiredState{Settings: Settings{Agent: c.image}},
-			nil,
-			time.Now(),
-		); err != nil {
+		if err := CheckReleases(trust.Root{}, DesiredState{Settings: Settings{Agent: c.image}}, nil,
+			time.Now()); err != nil {
 			t.Errorf("%s, without a floor: %v", name, err)
 		}
 	}

@@ -69,7 +69,9 @@ func attestWithin(statement any, signer trust.Signer, most int) ([]byte, error) 
 	encoded, err := json.Marshal(attestation{
 		MediaType:            MediaTypeSigstoreBundle,
 		VerificationMaterial: verificationMaterial{PublicKey: publicKeyHint{Hint: hint}},
-		Envelope:             envelope{Payload: payload, PayloadType: payloadTypeInToto, Signatures: []envelopeSign{{Sig: sig}}},
+		Envelope: envelope{
+			Payload: payload, PayloadType: payloadTypeInToto, Signatures: []envelopeSign{{Sig: sig}},
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -97,10 +99,13 @@ func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) 
 		return a, refusal.New(refusal.Malformed, "attestation: %w", err)
 	}
 	if a.MediaType != MediaTypeSigstoreBundle {
-		return a, refusal.New(refusal.MediaType, "the attestation has media type %q, want %q", a.MediaType, MediaTypeSigstoreBundle)
+		return a,
+			refusal.New(refusal.MediaType, "the attestation has media type %q, want %q", a.MediaType,
+				MediaTypeSigstoreBundle)
 	}
 	if a.Envelope.PayloadType != payloadTypeInToto {
-		return a, refusal.New(refusal.MediaType, "the attestation has payload type %q, want %q", a.Envelope.PayloadType, payloadTypeInToto)
+		return a, refusal.New(refusal.MediaType, "the attestation has payload type %q, want %q", a.Envelope.PayloadType,
+			payloadTypeInToto)
 	}
 	if n := len(a.Envelope.Signatures); n != 1 {
 		return a, refusal.New(refusal.Malformed, "attestation has %d signatures, want exactly one", n)
@@ -111,7 +116,9 @@ func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) 
 // authenticate returns the payload if the key signed it.
 func (a attestation) authenticate(key crypto.PublicKey) ([]byte, *refusal.Error) {
 	if !trust.CheckSignature(key, preAuthEncoding(a.Envelope.Payload), a.Envelope.Signatures[0].Sig) {
-		return nil, refusal.New(refusal.BadSignature, "the signature does not match key %s", a.VerificationMaterial.PublicKey.Hint)
+		return nil,
+			refusal.New(refusal.BadSignature, "the signature does not match key %s",
+				a.VerificationMaterial.PublicKey.Hint)
 	}
 	return a.Envelope.Payload, nil
 }

@@ -94,13 +94,15 @@ func IsCarriedLastTag(tag string) bool { return strings.HasPrefix(tag, carriedLa
 // ComposeCarried signs the list and returns its manifest.
 func ComposeCarried(list Blob, predicate CarriedPredicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(carriedStatement{
-		Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)}, PredicateType: PredicateCarried, Predicate: predicate,
+		Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)},
+		PredicateType: PredicateCarried, Predicate: predicate,
 	}, signer)
 	if err != nil {
 		return Blob{}, err
 	}
 	return NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactTypeCarried, Config: list.Descriptor, Layers: []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
+		ArtifactType: ArtifactTypeCarried, Config: list.Descriptor,
+		Layers:      []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
 		Annotations: map[string]string{AnnotationAttestation: string(attestation)},
 	})
 }
@@ -133,7 +135,10 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	key := root.PublisherKey(hint)
 	if key == nil {
-		return none, refusal.New(refusal.UnknownKey, "the list of images is signed by key %s, which is not a publisher key of root version %d", trust.ShortThumbprint(hint), root.Version)
+		return none,
+			refusal.New(refusal.UnknownKey,
+				"the list of images is signed by key %s, which is not a publisher key of root version %d",
+				trust.ShortThumbprint(hint), root.Version)
 	}
 	payload, refused := signed.authenticate(key)
 	if refused != nil {
@@ -144,20 +149,29 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 		return none, refusal
 	}
 	if len(statement.Subject) != 1 || statement.Subject[0].digest() != manifest.Config.Digest {
-		return none, refusal.New(refusal.WrongDigest, "the list of images has digest %s, which is not the signed one", manifest.Config.Digest)
+		return none,
+			refusal.New(refusal.WrongDigest, "the list of images has digest %s, which is not the signed one",
+				manifest.Config.Digest)
 	}
 	return VerifiedCarried{manifest.Config, statement.Predicate}, nil
 }
 
 // CheckCarried checks that a list is currently valid for the bundles in the same file, and not older than the list that
 // was last imported for the same runtimes (nil for none).
-func CheckCarried(p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time, skew time.Duration) error {
+func CheckCarried(
+	p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time,
+	skew time.Duration,
+) error {
 	if p.Sequence < 1 || p.ExpiresAt.IsZero() || len(list.Bundles) == 0 {
-		return refusal.New(refusal.Malformed, "the list of images does not name its bundles or its time, because an older kcp-publisher created it: export again")
+		return refusal.New(refusal.Malformed,
+			"the list of images does not name its bundles or its time, because an older kcp-publisher created it: "+
+				"export again")
 	}
 	for _, b := range with {
 		if !slices.Contains(list.Bundles, b) {
-			return refusal.New(refusal.WrongDigest, "the list of images does not include bundle %s of runtime %s: it belongs to another file", b.Digest, b.Runtime)
+			return refusal.New(refusal.WrongDigest,
+				"the list of images does not include bundle %s of runtime %s: it belongs to another file", b.Digest,
+				b.Runtime)
 		}
 	}
 	if skew == 0 {
@@ -165,13 +179,18 @@ func CheckCarried(p CarriedPredicate, list Carried, with []CarriedBundle, last *
 	}
 	switch {
 	case p.Epoch != epoch:
-		return refusal.New(refusal.WrongEpoch, "the list of images has epoch %d, the root of trust has %d: export again", p.Epoch, epoch)
+		return refusal.New(refusal.WrongEpoch,
+			"the list of images has epoch %d, the root of trust has %d: export again", p.Epoch, epoch)
 	case p.IssuedAt.After(now.Add(skew)):
-		return refusal.New(refusal.NotYetIssued, "the list of images was issued at %s, but this clock shows %s", p.IssuedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		return refusal.New(refusal.NotYetIssued, "the list of images was issued at %s, but this clock shows %s",
+			p.IssuedAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	case !now.Before(p.ExpiresAt):
-		return refusal.New(refusal.Expired, "the list of images expired at %s: export again", p.ExpiresAt.Format(time.RFC3339))
+		return refusal.New(refusal.Expired, "the list of images expired at %s: export again",
+			p.ExpiresAt.Format(time.RFC3339))
 	case last != nil && p.Before(*last):
-		return refusal.New(refusal.Rollback, "the list of images has sequence %d, which is older than the imported sequence %d", p.Sequence, last.Sequence)
+		return refusal.New(refusal.Rollback,
+			"the list of images has sequence %d, which is older than the imported sequence %d", p.Sequence,
+			last.Sequence)
 	}
 	return nil
 }

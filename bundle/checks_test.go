@@ -113,7 +113,11 @@ func TestReportsWithInvalidCheckResultsAreRefused(t *testing.T) {
 		"want sorted, unique names": {result("b", v1beta2.CheckPassed), result("a", v1beta2.CheckPassed)},
 		"want Passed, Failed":       {result("a", "Fine")},
 		"a text is too long": {
-			{CheckOutcome: v1beta2.CheckOutcome{Name: "a", Result: v1beta2.CheckFailed, Message: strings.Repeat("x", 257)}},
+			{
+				CheckOutcome: v1beta2.CheckOutcome{
+					Name: "a", Result: v1beta2.CheckFailed, Message: strings.Repeat("x", 257),
+				},
+			},
 		},
 		"checks: 11 results, at most 1": make([]ReportedCheck, MaxChecks+1),
 	} {

@@ -20,7 +20,10 @@ type Blob struct {
 
 // NewBlob returns data with its descriptor.
 func NewBlob(mediaType string, data []byte) Blob {
-	return Blob{Descriptor: ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}, Bytes: data}
+	return Blob{
+		Descriptor: ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))},
+		Bytes:      data,
+	}
 }
 
 // Documents are the two blobs of a bundle that runtimes share. They do not name a runtime.
@@ -41,8 +44,9 @@ func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 		return Documents{}, fmt.Errorf("encode catalog: %w", err)
 	}
 	if len(stateBytes) > MaxDocumentBytes || len(catalogBytes) > MaxDocumentBytes {
-		return Documents{}, &RefusedDocument{Err: fmt.Errorf("desired state of %d and catalog of %d bytes, at most %d each",
-			len(stateBytes), len(catalogBytes), MaxDocumentBytes)}
+		return Documents{},
+			&RefusedDocument{Err: fmt.Errorf("desired state of %d and catalog of %d bytes, at most %d each",
+				len(stateBytes), len(catalogBytes), MaxDocumentBytes)}
 	}
 	if _, err := DecodeDesiredState(stateBytes); err != nil {
 		return Documents{}, &RefusedDocument{Err: err}
@@ -50,7 +54,8 @@ func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	if _, err := DecodeCatalog(catalogBytes); err != nil {
 		return Documents{}, &RefusedDocument{Err: err}
 	}
-	return Documents{State: NewBlob(MediaTypeDesiredState, stateBytes), Catalog: NewBlob(MediaTypeCatalog, catalogBytes)}, nil
+	return Documents{State: NewBlob(MediaTypeDesiredState, stateBytes),
+		Catalog: NewBlob(MediaTypeCatalog, catalogBytes)}, nil
 }
 
 // RefusedDocument is the error for a document that an agent would refuse.
@@ -67,8 +72,11 @@ func (e *RefusedDocument) Unwrap() error { return e.Err }
 // *RefusedDocument if an agent would refuse the statement.
 func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(Statement{
-		Type:          StatementType,
-		Subject:       []Subject{subjectOf(blobName(0), documents.State.Descriptor.Digest), subjectOf(blobName(1), documents.Catalog.Descriptor.Digest)},
+		Type: StatementType,
+		Subject: []Subject{
+			subjectOf(blobName(0), documents.State.Descriptor.Digest),
+			subjectOf(blobName(1), documents.Catalog.Descriptor.Digest),
+		},
 		PredicateType: PredicateDesiredState,
 		Predicate:     predicate,
 	}, signer)

@@ -31,7 +31,8 @@ func ComposeCosign(manifest Blob, issued time.Time, signer trust.Signer) (Cosign
 		Subject       []Subject `json:"subject"`
 		PredicateType string    `json:"predicateType"`
 		Predicate     struct{}  `json:"predicate"`
-	}{Type: StatementType, Subject: []Subject{subjectOf("", manifest.Descriptor.Digest)}, PredicateType: predicateCosignSign}, signer)
+	}{Type: StatementType, Subject: []Subject{subjectOf("", manifest.Descriptor.Digest)},
+		PredicateType: predicateCosignSign}, signer)
 	if err != nil {
 		return CosignSignature{}, fmt.Errorf("sign manifest %s for cosign: %w", manifest.Descriptor.Digest, err)
 	}

@@ -28,7 +28,8 @@ func TestVerifyRefusesACosignSignatureAsAttestation(t *testing.T) {
 	_, err = Verify(Fetched(signature.Manifest), a.trust, a.now)
 	trusttest.WantReason(t, err, refusal.Malformed)
 	var shape ocispec.Manifest
-	if err := json.Unmarshal(signature.Manifest.Bytes, &shape); err != nil || shape.Subject == nil || shape.Subject.Digest != manifest.Descriptor.Digest {
+	if err := json.Unmarshal(signature.Manifest.Bytes, &shape); err != nil || shape.Subject == nil ||
+		shape.Subject.Digest != manifest.Descriptor.Digest {
 		t.Errorf("subject is %v, %v, want the bundle", shape.Subject, err)
 	}
 }

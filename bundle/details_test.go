@@ -32,7 +32,13 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 			"4 logs"},
 		"a long log": {ModuleDetails{Failing: []FailingObject{{Logs: []ContainerLog{{Text: long}}}}},
 			"failing[0].logs[0]"},
-		"a long state": {ModuleDetails{Failing: []FailingObject{{DetailedObject: DetailedObject{State: strings.Repeat("x", MaxModuleNameBytes+1)}}}}, "failing[0]: name"},
+		"a long state": {
+			ModuleDetails{
+				Failing: []FailingObject{
+					{DetailedObject: DetailedObject{State: strings.Repeat("x", MaxModuleNameBytes+1)}},
+				},
+			}, "failing[0]: name",
+		},
 	} {
 		r := Report{Runtime: "one", Sequence: 1, Time: time.Unix(1, 0), Modules: []ReportedModule{{Name: "keda",
 			State: v1beta2.StateError, Details: &c.details}}}

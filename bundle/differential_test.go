@@ -24,9 +24,11 @@ func TestVerifyRefusesAmbiguousJSON(t *testing.T) {
 		firstKey string
 		hook     func(*attempt, func(string) string)
 	}{
-		"in the manifest":    {"schemaVersion", func(a *attempt, h func(string) string) { a.body = append(a.body, h) }},
-		"in the attestation": {"mediaType", func(a *attempt, h func(string) string) { a.attestation = append(a.attestation, h) }},
-		"in the statement":   {"_type", func(a *attempt, h func(string) string) { a.payload = append(a.payload, h) }},
+		"in the manifest": {"schemaVersion", func(a *attempt, h func(string) string) { a.body = append(a.body, h) }},
+		"in the attestation": {
+			"mediaType", func(a *attempt, h func(string) string) { a.attestation = append(a.attestation, h) },
+		},
+		"in the statement": {"_type", func(a *attempt, h func(string) string) { a.payload = append(a.payload, h) }},
 	} {
 		for _, d := range differentials(t, c.firstKey) {
 			if d.later && place == "in the statement" {
@@ -92,14 +94,12 @@ func TestOpenRefusesAmbiguousJSON(t *testing.T) {
 		if d.later {
 			continue
 		}
-		t.Run(
-			"in the desired state "+d.name,
-			func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.State, d.change) }) },
-		)
-		t.Run(
-			"in the catalog "+d.name,
-			func(t *testing.T) { open(t, func(ds *Documents) { rewrite(&ds.Catalog, d.change) }) },
-		)
+		t.Run("in the desired state "+d.name, func(t *testing.T) {
+			open(t, func(ds *Documents) { rewrite(&ds.State, d.change) })
+		})
+		t.Run("in the catalog "+d.name, func(t *testing.T) {
+			open(t, func(ds *Documents) { rewrite(&ds.Catalog, d.change) })
+		})
 	}
 	for name, change := range map[string]func(*testing.T, *Documents){
 		"in a template's spec, which is kept as it is, a key appears twice": func(t *testing.T, ds *Documents) {
@@ -195,13 +195,22 @@ func TestVerifyReportsAGap(t *testing.T) {
 		previous *Position
 		want     bool
 	}{
-		"no gap before the first bundle of a runtime":                           {Accepted{}, nil, false},
-		"no gap before the first bundle that a runtime receives":                {Accepted{}, &Position{90, last.Digest}, false},
-		"no gap before the successor of the last bundle":                        {last, &Position{90, last.Digest}, false},
-		"a gap if the previous bundle was missed":                               {last, &Position{95, digest.FromString("95")}, true},
-		"a gap if the previous bundle has the same sequence but another digest": {last, &Position{90, digest.FromString("another")}, true},
-		"a gap if the bundle names no previous one":                             {last, nil, true},
-		"no gap before the first bundle of a new epoch":                         {Accepted{Sequence: 90, Digest: last.Digest}, nil, false},
+		"no gap before the first bundle of a runtime": {Accepted{}, nil, false},
+		"no gap before the first bundle that a runtime receives": {
+			Accepted{}, &Position{90, last.Digest}, false,
+		},
+		"no gap before the successor of the last bundle": {last, &Position{90, last.Digest},
+			false},
+		"a gap if the previous bundle was missed": {
+			last, &Position{95, digest.FromString("95")}, true,
+		},
+		"a gap if the previous bundle has the same sequence but another digest": {
+			last, &Position{90, digest.FromString("another")}, true,
+		},
+		"a gap if the bundle names no previous one": {last, nil, true},
+		"no gap before the first bundle of a new epoch": {
+			Accepted{Sequence: 90, Digest: last.Digest}, nil, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := newAttempt(t)
@@ -254,9 +263,18 @@ func TestAdoptIgnoresTime(t *testing.T) {
 				p.IssuedAt, p.ExpiresAt = trusttest.Now.AddDate(-2, 0, 0), trusttest.Now.AddDate(-1, 0, 0)
 			})
 		}, ""},
-		{"a bundle of another epoch is accepted", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 7 }) }, ""},
-		{"a bundle of another runtime is refused", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime},
-		{"a bundle of an unknown key is refused", func(a *attempt) { a.trust.Root = trusttest.RootFor(t, trusttest.NewSigner(t)) }, refusal.UnknownKey},
+		{
+			"a bundle of another epoch is accepted",
+			func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 7 }) }, "",
+		},
+		{
+			"a bundle of another runtime is refused",
+			func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime,
+		},
+		{
+			"a bundle of an unknown key is refused",
+			func(a *attempt) { a.trust.Root = trusttest.RootFor(t, trusttest.NewSigner(t)) }, refusal.UnknownKey,
+		},
 		{"an unsigned bundle is refused", func(a *attempt) {
 			a.manifest = append(a.manifest, func(m *ocispec.Manifest) { m.Annotations = nil })
 		}, refusal.Unsigned},
@@ -324,10 +342,14 @@ func TestCheckJSONBoundsDepth(t *testing.T) {
 		in string
 		ok bool
 	}{
-		"arrays as deep as the limit":               {trusttest.Nested(strict.MaxJSONDepth), true},
-		"arrays one level deeper":                   {trusttest.Nested(strict.MaxJSONDepth + 1), false},
-		"objects as deep as the limit":              {strings.Repeat(`{"a":`, strict.MaxJSONDepth) + "1" + strings.Repeat("}", strict.MaxJSONDepth), true},
-		"objects one level deeper":                  {strings.Repeat(`{"a":`, strict.MaxJSONDepth+1) + "1" + strings.Repeat("}", strict.MaxJSONDepth+1), false},
+		"arrays as deep as the limit": {trusttest.Nested(strict.MaxJSONDepth), true},
+		"arrays one level deeper":     {trusttest.Nested(strict.MaxJSONDepth + 1), false},
+		"objects as deep as the limit": {
+			strings.Repeat(`{"a":`, strict.MaxJSONDepth) + "1" + strings.Repeat("}", strict.MaxJSONDepth), true,
+		},
+		"objects one level deeper": {
+			strings.Repeat(`{"a":`, strict.MaxJSONDepth+1) + "1" + strings.Repeat("}", strict.MaxJSONDepth+1), false,
+		},
 		"the same key in two objects":               {`[{"a":1},{"a":2}]`, true},
 		"a duplicate key after a nested object":     {`{"a":{"b":1},"b":2,"a":3}`, false},
 		"a duplicate key after an array of objects": {`{"a":[{"a":1}],"a":2}`, false},
@@ -364,15 +386,14 @@ func FuzzVerify(f *testing.F) {
 		f.Add([]byte(d.change(string(honest.Bytes))))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := Verify(
-			Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data},
-			a.trust,
-			a.now,
-		)
+		got, err := Verify(Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest},
+			Bytes: data}, a.trust, a.now)
 		switch {
 		case err != nil && refusal.Of(err) == nil:
 			t.Errorf("%v is not a refusal", err)
-		case err == nil && (!reflect.DeepEqual(got.Statement, want.Statement) || got.Config.Digest != want.Config.Digest || got.Catalog.Digest != want.Catalog.Digest):
+		case err == nil &&
+			(!reflect.DeepEqual(got.Statement, want.Statement) || got.Config.Digest != want.Config.Digest ||
+				got.Catalog.Digest != want.Catalog.Digest):
 			t.Errorf("accepted %+v, signed was %+v", got, want)
 		}
 	})

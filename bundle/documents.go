@@ -195,7 +195,9 @@ func (s DesiredState) checkOffers() error {
 	for i, m := range s.Offers {
 		key := [2]string{m.Module, m.Channel}
 		if m.Name == "" || m.Module == "" || m.Channel == "" || seen[key] {
-			return fmt.Errorf("offers[%d]: name, module and channel are required, and module %s in channel %s must be unique", i, m.Module, m.Channel)
+			return fmt.Errorf(
+				"offers[%d]: name, module and channel are required, and module %s in channel %s must be unique", i,
+				m.Module, m.Channel)
 		}
 		seen[key] = true
 		if err := m.Check(); err != nil {

@@ -47,9 +47,20 @@ func TestDecodeDesiredStateChecksValues(t *testing.T) {
 		{"an encoded state is accepted", func(*DesiredState) {}, ""},
 		{"a state without modules is accepted", func(s *DesiredState) { s.Manifests = nil }, ""},
 		{"a module without content is accepted", func(s *DesiredState) { s.Manifests[0].Content = nil }, ""},
-		{"a problem whose reason is a sentence is refused", func(s *DesiredState) { s.Problems = []Problem{{Module: "x", Reason: "is forbidden"}} }, "problems[0].reason"},
-		{"a module without a name is refused", func(s *DesiredState) { s.Manifests[0].Name = "" }, "manifests[0]: name and module are required"},
-		{"a module without a module name is refused", func(s *DesiredState) { s.Manifests[0].Module = "" }, "manifests[0]: name and module are required"},
+		{
+			"a problem whose reason is a sentence is refused",
+			func(s *DesiredState) {
+				s.Problems = []Problem{{Module: "x", Reason: "is forbidden"}}
+			}, "problems[0].reason",
+		},
+		{
+			"a module without a name is refused", func(s *DesiredState) { s.Manifests[0].Name = "" },
+			"manifests[0]: name and module are required",
+		},
+		{
+			"a module without a module name is refused", func(s *DesiredState) { s.Manifests[0].Module = "" },
+			"manifests[0]: name and module are required",
+		},
 		{"a module that appears twice is refused", func(s *DesiredState) {
 			again := s.Manifests[0]
 			again.Name = "other"
@@ -60,14 +71,44 @@ func TestDecodeDesiredStateChecksValues(t *testing.T) {
 			again.Module = "other"
 			s.Manifests = append(s.Manifests, again)
 		}, "manifests[1]: module other or name keda appears twice"},
-		{"content without a digest is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "" }, "manifests[0]: content[0].digest"},
-		{"content named by a tag is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "latest" }, "manifests[0]: content[0].digest"},
-		{"content named by a sha512 is accepted", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA512.FromString("x") }, ""},
-		{"content named by a sha384 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA384.FromString("x") }, "algorithm sha384 is not supported"},
-		{"content named by an md5 is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "md5:d41d8cd98f00b204e9800998ecf8427e" }, "manifests[0]: content[0].digest"},
-		{"content of exactly the limit is accepted", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes }, ""},
-		{"content of more than the limit is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes + 1 }, "manifests[0]: content[0].size"},
-		{"content of negative size is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = -1 }, "manifests[0]: content[0].size"},
+		{
+			"content without a digest is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "" },
+			"manifests[0]: content[0].digest",
+		},
+		{
+			"content named by a tag is refused", func(s *DesiredState) { s.Manifests[0].Content[0].Digest = "latest" },
+			"manifests[0]: content[0].digest",
+		},
+		{
+			"content named by a sha512 is accepted",
+			func(s *DesiredState) { s.Manifests[0].Content[0].Digest = digest.SHA512.FromString("x") }, "",
+		},
+		{
+			"content named by a sha384 is refused",
+			func(s *DesiredState) {
+				s.Manifests[0].Content[0].Digest = digest.SHA384.FromString("x")
+			}, "algorithm sha384 is not supported",
+		},
+		{
+			"content named by an md5 is refused",
+			func(s *DesiredState) {
+				s.Manifests[0].Content[0].Digest = "md5:d41d8cd98f00b204e9800998ecf8427e"
+			}, "manifests[0]: content[0].digest",
+		},
+		{
+			"content of exactly the limit is accepted",
+			func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes }, "",
+		},
+		{
+			"content of more than the limit is refused",
+			func(s *DesiredState) {
+				s.Manifests[0].Content[0].SizeBytes = MaxLayerBytes + 1
+			}, "manifests[0]: content[0].size",
+		},
+		{
+			"content of negative size is refused", func(s *DesiredState) { s.Manifests[0].Content[0].SizeBytes = -1 },
+			"manifests[0]: content[0].size",
+		},
 		{"more content in total than the limit is refused", func(s *DesiredState) {
 			content := s.Manifests[0].Content[0]
 			content.SizeBytes = MaxLayerBytes
@@ -82,7 +123,10 @@ func TestDecodeDesiredStateChecksValues(t *testing.T) {
 			}
 		}, "manifests: 501, at most 500"},
 		{"a schedule with windows is accepted", func(s *DesiredState) { s.Maintenance = saturdays() }, ""},
-		{"a schedule without windows is accepted", func(s *DesiredState) { s.Maintenance = &window.Schedule{Windows: []window.Window{}} }, ""},
+		{
+			"a schedule without windows is accepted",
+			func(s *DesiredState) { s.Maintenance = &window.Schedule{Windows: []window.Window{}} }, "",
+		},
 		{"a schedule with an invalid window is refused", func(s *DesiredState) {
 			s.Maintenance = saturdays()
 			s.Maintenance.Windows[0].Days[0] = "Someday"
@@ -106,7 +150,8 @@ func TestDecodeDesiredStateChecksValues(t *testing.T) {
 func saturdays() *window.Schedule {
 	return &window.Schedule{
 		Windows: []window.Window{{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "00:00:00Z"}},
-		Default: &window.Window{Begin: "2026-12-08T20:00:00Z", End: "2026-12-09T00:00:00Z"}, Minimum: metav1.Duration{Duration: time.Hour},
+		Default: &window.Window{Begin: "2026-12-08T20:00:00Z", End: "2026-12-09T00:00:00Z"},
+		Minimum: metav1.Duration{Duration: time.Hour},
 	}
 }
 
@@ -165,7 +210,11 @@ func TestOversizedDocumentsAreRefusedByBothSides(t *testing.T) {
 	if _, err := DecodeCatalog(large); err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("got %v", err)
 	}
-	catalog := Catalog{ModuleTemplates: []CatalogEntry{{Name: "large", Spec: json.RawMessage(`"` + strings.Repeat("x", MaxDocumentBytes) + `"`)}}}
+	catalog := Catalog{
+		ModuleTemplates: []CatalogEntry{
+			{Name: "large", Spec: json.RawMessage(`"` + strings.Repeat("x", MaxDocumentBytes) + `"`)},
+		},
+	}
 	if _, err := NewDocuments(sampleState(), catalog); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("got %v", err)
 	}
@@ -175,7 +224,8 @@ func FuzzDecodeDesiredState(f *testing.F) {
 	honest := sampleDocuments(f).State.Bytes
 	f.Add(honest)
 	f.Add(sampleDocuments(f).Catalog.Bytes)
-	f.Add([]byte(`{"apiVersion":"kyma-pull.dev/v1","kind":"DesiredState","kyma":{"spec":{"channel":"x"}},"manifests":[{"name":"a","module":"a","version":"1","spec":{"remote":true,"install":{"name":"a","source":null},"resource":{}},"content":null}],"crds":null,"settings":{"pollInterval":"1h"}}`))
+	f.Add([]byte(
+		`{"apiVersion":"kyma-pull.dev/v1","kind":"DesiredState","kyma":{"spec":{"channel":"x"}},"manifests":[{"name":"a","module":"a","version":"1","spec":{"remote":true,"install":{"name":"a","source":null},"resource":{}},"content":null}],"crds":null,"settings":{"pollInterval":"1h"}}`))
 	for _, d := range differentials(f, "apiVersion") {
 		f.Add([]byte(d.change(string(honest))))
 	}
@@ -202,7 +252,8 @@ func FuzzDecodeDesiredState(f *testing.F) {
 func FuzzDecodeCatalog(f *testing.F) {
 	honest := sampleDocuments(f).Catalog.Bytes
 	f.Add(honest)
-	f.Add([]byte(`{"apiVersion":"kyma-pull.dev/v1","kind":"Catalog","moduleTemplates":[{"name":"a","spec":null}],"moduleReleaseMetas":null}`))
+	f.Add([]byte(
+		`{"apiVersion":"kyma-pull.dev/v1","kind":"Catalog","moduleTemplates":[{"name":"a","spec":null}],"moduleReleaseMetas":null}`))
 	for _, d := range differentials(f, "apiVersion") {
 		f.Add([]byte(d.change(string(honest))))
 	}

@@ -21,7 +21,10 @@ const (
 )
 
 func sampleState() DesiredState {
-	state := DesiredState{Kyma: KymaSeed{Labels: map[string]string{"team": "a"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}, CRDs: []string{"kedas.operator.kyma-project.io"}}
+	state := DesiredState{
+		Kyma: KymaSeed{Labels: map[string]string{"team": "a"}, Spec: v1beta2.KymaSpec{Channel: "regular"}},
+		CRDs: []string{"kedas.operator.kyma-project.io"},
+	}
 	blob := NewBlob("application/x-tar", []byte("content"))
 	state.Manifests = []Manifest{{
 		Name: "keda", Module: "keda", Channel: "regular", Version: "1.8.0",
@@ -36,8 +39,12 @@ func sampleState() DesiredState {
 
 func sampleCatalog() Catalog {
 	return Catalog{
-		ModuleTemplates:    []CatalogEntry{{Name: "keda-1.8.0", Spec: json.RawMessage(`{"moduleName":"keda","version":"1.8.0"}`)}},
-		ModuleReleaseMetas: []CatalogEntry{{Name: "keda", Spec: json.RawMessage(`{"channels":[{"channel":"regular","version":"1.8.0"}]}`)}},
+		ModuleTemplates: []CatalogEntry{
+			{Name: "keda-1.8.0", Spec: json.RawMessage(`{"moduleName":"keda","version":"1.8.0"}`)},
+		},
+		ModuleReleaseMetas: []CatalogEntry{
+			{Name: "keda", Spec: json.RawMessage(`{"channels":[{"channel":"regular","version":"1.8.0"}]}`)},
+		},
 	}
 }
 
@@ -53,7 +60,8 @@ func sampleDocuments(tb testing.TB) Documents {
 func samplePredicate() Predicate {
 	return Predicate{
 		Audience: Audience{Runtime: trusttest.Runtime, ClusterUID: testCluster},
-		Epoch:    1, Sequence: 100, IssuedAt: trusttest.Now.Add(-time.Hour), ExpiresAt: trusttest.Now.AddDate(0, 0, 7), RootVersion: 1,
+		Epoch:    1, Sequence: 100, IssuedAt: trusttest.Now.Add(-time.Hour), ExpiresAt: trusttest.Now.AddDate(0, 0, 7),
+		RootVersion: 1,
 	}
 }
 
@@ -111,7 +119,8 @@ func signed(tb testing.TB, signer trust.Signer, payload string) attestation {
 		MediaType:            MediaTypeSigstoreBundle,
 		VerificationMaterial: verificationMaterial{PublicKey: publicKeyHint{Hint: trusttest.Thumbprint(tb, signer)}},
 		Envelope: envelope{
-			Payload: []byte(payload), PayloadType: payloadTypeInToto, Signatures: []envelopeSign{{Sig: sign(tb, signer, payload)}},
+			Payload: []byte(payload), PayloadType: payloadTypeInToto,
+			Signatures: []envelopeSign{{Sig: sign(tb, signer, payload)}},
 		},
 	}
 }
@@ -120,7 +129,10 @@ func (a *attempt) fetched(tb testing.TB) Fetched {
 	tb.Helper()
 	s := Statement{
 		Type: StatementType, PredicateType: PredicateDesiredState, Predicate: samplePredicate(),
-		Subject: []Subject{subjectOf("config", a.documents.State.Descriptor.Digest), subjectOf("layers[0]", a.documents.Catalog.Descriptor.Digest)},
+		Subject: []Subject{
+			subjectOf("config", a.documents.State.Descriptor.Digest),
+			subjectOf("layers[0]", a.documents.Catalog.Descriptor.Digest),
+		},
 	}
 	for _, change := range a.statement {
 		change(&s)
@@ -138,8 +150,10 @@ func (a *attempt) fetched(tb testing.TB) Fetched {
 		text = change(text)
 	}
 	manifest := ocispec.Manifest{
-		MediaType: ocispec.MediaTypeImageManifest, ArtifactType: ArtifactTypeBundle, Config: a.documents.State.Descriptor,
-		Layers: []ocispec.Descriptor{a.documents.Catalog.Descriptor}, Annotations: map[string]string{AnnotationAttestation: text},
+		MediaType: ocispec.MediaTypeImageManifest, ArtifactType: ArtifactTypeBundle,
+		Config:      a.documents.State.Descriptor,
+		Layers:      []ocispec.Descriptor{a.documents.Catalog.Descriptor},
+		Annotations: map[string]string{AnnotationAttestation: text},
 	}
 	manifest.SchemaVersion = 2
 	for _, change := range a.manifest {

@@ -47,7 +47,8 @@ func TestWireFormatIsUnchanged(t *testing.T) {
 		"desired-state.json": documents.State.Bytes, "catalog.json": documents.Catalog.Bytes,
 		"statement.json":              statement(manifest, ArtifactTypeBundle, AnnotationAttestation),
 		"report.json":                 statement(reported, ArtifactTypeReport, AnnotationReport),
-		"desired-state-takeover.json": takenOver, "report-takeover.json": statement(reportedTakeover, ArtifactTypeReport, AnnotationReport),
+		"desired-state-takeover.json": takenOver,
+		"report-takeover.json":        statement(reportedTakeover, ArtifactTypeReport, AnnotationReport),
 	} {
 		path := filepath.Join("testdata", "golden", name)
 		if *update {

@@ -30,17 +30,21 @@ func TestAgentFollowsOnlyItsOwnKyma(t *testing.T) {
 		says   Predicate
 		follow bool
 	}{
-		"its own":                                     {accepted, from(victim), true},
-		"another Kyma":                                {accepted, from(mallory), false},
-		"the name with another UID":                   {accepted, from(rebuilt), false},
-		"the name with another UID, handed over":      {accepted, from(rebuilt, victim), true},
-		"another Kyma, handed over":                   {accepted, from(mallory, rebuilt, victim), true},
-		"another Kyma, handed over by another":        {accepted, from(mallory, rebuilt), false},
-		"the name without a UID":                      {accepted, from(trust.Kyma{Namespace: "kcp-system", Name: "victim"}), false},
-		"no name, and the UID":                        {accepted, unnamed("u1"), true},
-		"no name, and another UID":                    {accepted, unnamed("u3"), false},
-		"no name and no UID":                          {accepted, unnamed(""), false},
-		"the UID under another name":                  {accepted, from(trust.Kyma{Namespace: "kcp-system", Name: "mallory", UID: "u1"}), false},
+		"its own":                                {accepted, from(victim), true},
+		"another Kyma":                           {accepted, from(mallory), false},
+		"the name with another UID":              {accepted, from(rebuilt), false},
+		"the name with another UID, handed over": {accepted, from(rebuilt, victim), true},
+		"another Kyma, handed over":              {accepted, from(mallory, rebuilt, victim), true},
+		"another Kyma, handed over by another":   {accepted, from(mallory, rebuilt), false},
+		"the name without a UID": {
+			accepted, from(trust.Kyma{Namespace: "kcp-system", Name: "victim"}), false,
+		},
+		"no name, and the UID":     {accepted, unnamed("u1"), true},
+		"no name, and another UID": {accepted, unnamed("u3"), false},
+		"no name and no UID":       {accepted, unnamed(""), false},
+		"the UID under another name": {
+			accepted, from(trust.Kyma{Namespace: "kcp-system", Name: "mallory", UID: "u1"}), false,
+		},
 		"another Kyma by a newer token":               {assigned(mallory, 11), from(mallory), true},
 		"its own after a newer token for another one": {assigned(mallory, 11), from(victim), false},
 		"another Kyma by the same token":              {assigned(mallory, 10), from(mallory), false},
@@ -110,9 +114,11 @@ func TestReportBelongsToOneKymaAndOneCluster(t *testing.T) {
 			report.Enrollment = introduction(t, token, trusttest.Runtime, mine)
 		}
 		got, err := VerifyReport(response(t, report, mine), Reporter{
-			Runtime: trusttest.Runtime, Fleet: report.Fleet, Key: public, Owner: victim, Former: c.former, ClusterUID: "c1", Enroll: tokenChecker,
+			Runtime: trusttest.Runtime, Fleet: report.Fleet, Key: public, Owner: victim, Former: c.former,
+			ClusterUID: "c1", Enroll: tokenChecker,
 		})
-		if refused := refusal.Of(err); (refused == nil) != (c.want == "") || refused != nil && refused.Reason != c.want {
+		if refused := refusal.Of(err); (refused == nil) != (c.want == "") || refused != nil &&
+			refused.Reason != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err == nil && got.Enrolled != c.token {

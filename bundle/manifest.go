@@ -39,20 +39,27 @@ func ReadManifest(fetched Fetched, artifactType string) (ocispec.Manifest, *refu
 		return ocispec.Manifest{}, refusal.New(refusal.TooLarge, "manifest of more than %d bytes", MaxManifestBytes)
 	}
 	if d := fetched.Descriptor.Digest; d != "" && d != digest.FromBytes(fetched.Bytes) {
-		return ocispec.Manifest{}, refusal.New(refusal.WrongDigest, "manifest has digest %[2]s, want %[1]s", d, digest.FromBytes(fetched.Bytes))
+		return ocispec.Manifest{},
+			refusal.New(refusal.WrongDigest, "manifest has digest %[2]s, want %[1]s", d,
+				digest.FromBytes(fetched.Bytes))
 	}
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
-		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "the response has media type %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
+		return ocispec.Manifest{},
+			refusal.New(refusal.MediaType, "the response has media type %q, want %q", fetched.Descriptor.MediaType,
+				ocispec.MediaTypeImageManifest)
 	}
 	var shape manifestShape
 	if err := decodeStrict(fetched.Bytes, &shape); err != nil {
 		return ocispec.Manifest{}, refusal.New(refusal.Malformed, "manifest: %w", err)
 	}
 	if shape.SchemaVersion != 2 || shape.MediaType != ocispec.MediaTypeImageManifest {
-		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "manifest has media type %q and schema version %d, want %q and 2", shape.MediaType, shape.SchemaVersion, ocispec.MediaTypeImageManifest)
+		return ocispec.Manifest{},
+			refusal.New(refusal.MediaType, "manifest has media type %q and schema version %d, want %q and 2",
+				shape.MediaType, shape.SchemaVersion, ocispec.MediaTypeImageManifest)
 	}
 	if shape.ArtifactType != artifactType {
-		return ocispec.Manifest{}, refusal.New(refusal.MediaType, "artifact type is %q, want %q", shape.ArtifactType, artifactType)
+		return ocispec.Manifest{},
+			refusal.New(refusal.MediaType, "artifact type is %q, want %q", shape.ArtifactType, artifactType)
 	}
 	// Annotations are not signed. The owner of the registry could create any number of manifests of one bundle with
 	// them.
@@ -77,14 +84,17 @@ func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
 		return manifest, refused
 	}
 	if len(manifest.Layers) != 1 {
-		return manifest, refusal.New(refusal.MediaType, "bundle has %d layers, want only the catalog", len(manifest.Layers))
+		return manifest,
+			refusal.New(refusal.MediaType, "bundle has %d layers, want only the catalog", len(manifest.Layers))
 	}
 	for i, d := range []ocispec.Descriptor{manifest.Config, manifest.Layers[0]} {
 		if want := []string{MediaTypeDesiredState, MediaTypeCatalog}[i]; d.MediaType != want {
-			return manifest, refusal.New(refusal.MediaType, "%s has media type %q, want %q", blobName(i), d.MediaType, want)
+			return manifest,
+				refusal.New(refusal.MediaType, "%s has media type %q, want %q", blobName(i), d.MediaType, want)
 		}
 		if d.Size < 0 || d.Size > MaxDocumentBytes {
-			return manifest, refusal.New(refusal.TooLarge, "%s of %d bytes, at most %d", blobName(i), d.Size, MaxDocumentBytes)
+			return manifest,
+				refusal.New(refusal.TooLarge, "%s of %d bytes, at most %d", blobName(i), d.Size, MaxDocumentBytes)
 		}
 	}
 	return manifest, nil
@@ -122,7 +132,9 @@ func (v Verified) Open(config, catalog []byte) (Bundle, error) {
 	for i, blob := range [][]byte{config, catalog} {
 		want := []ocispec.Descriptor{v.Config, v.Catalog}[i]
 		if int64(len(blob)) != want.Size || digest.FromBytes(blob) != want.Digest {
-			return Bundle{}, refusal.New(refusal.WrongDigest, "%s has %d bytes and digest %s, the signed one has %d bytes and %s", blobName(i), len(blob), digest.FromBytes(blob), want.Size, want.Digest)
+			return Bundle{},
+				refusal.New(refusal.WrongDigest, "%s has %d bytes and digest %s, the signed one has %d bytes and %s",
+					blobName(i), len(blob), digest.FromBytes(blob), want.Size, want.Digest)
 		}
 	}
 	state, err := DecodeDesiredState(config)

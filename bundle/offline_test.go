@@ -39,12 +39,24 @@ func TestVerifyAfterNinetyDaysOffline(t *testing.T) {
 		want   refusal.Reason
 	}{
 		{"the applied bundle has expired", first, back, nil, refusal.Expired},
-		{"a bundle that an attacker withheld has expired too", at(2, trusttest.Now.Add(10*days), 7*days), back, nil, refusal.Expired},
+		{
+			"a bundle that an attacker withheld has expired too", at(2, trusttest.Now.Add(10*days), 7*days), back, nil,
+			refusal.Expired,
+		},
 		{"the next bundle is accepted", at(3, back, 7*days), back, nil, ""},
-		{"a bundle with a long validity for slow transport is accepted", at(3, trusttest.Now.Add(days), 90*days), back, nil, ""},
+		{
+			"a bundle with a long validity for slow transport is accepted", at(3, trusttest.Now.Add(days), 90*days),
+			back, nil, "",
+		},
 		{"a clock that stopped is too far behind", at(3, back, 7*days), trusttest.Now, nil, refusal.NotYetIssued},
-		{"a larger clock skew accepts it", at(3, back, 7*days), trusttest.Now, func(t Trust) Trust { t.ClockSkew = 91 * days; return t }, ""},
-		{"an expired root accepts no bundle", at(3, trusttest.Now.AddDate(1, 0, 0), 7*days), trusttest.Now.AddDate(1, 0, 1), nil, refusal.RootExpired},
+		{
+			"a larger clock skew accepts it", at(3, back, 7*days), trusttest.Now,
+			func(t Trust) Trust { t.ClockSkew = 91 * days; return t }, "",
+		},
+		{
+			"an expired root accepts no bundle", at(3, trusttest.Now.AddDate(1, 0, 0), 7*days),
+			trusttest.Now.AddDate(1, 0, 1), nil, refusal.RootExpired,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			trust := trust

@@ -46,8 +46,9 @@ type BundleIdentity struct {
 func (v Verified) Identity() BundleIdentity {
 	p := v.Statement.Predicate
 	return BundleIdentity{
-		Digest: v.Digest, Runtime: p.Audience.Runtime, Epoch: p.Epoch, Sequence: p.Sequence, IssuedAt: p.IssuedAt, ExpiresAt: p.ExpiresAt,
-		Previous: p.Previous, PublisherKey: v.KeyThumbprint, RootVersion: p.RootVersion, Source: p.Source,
+		Digest: v.Digest, Runtime: p.Audience.Runtime, Epoch: p.Epoch, Sequence: p.Sequence, IssuedAt: p.IssuedAt,
+		ExpiresAt: p.ExpiresAt,
+		Previous:  p.Previous, PublisherKey: v.KeyThumbprint, RootVersion: p.RootVersion, Source: p.Source,
 	}
 }
 

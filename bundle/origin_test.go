@@ -20,15 +20,18 @@ func TestOriginsListEveryModuleWithItsBundle(t *testing.T) {
 	leaving.Name, leaving.Module, leaving.Content = "api", "api", nil
 	state.Leaving = []Manifest{leaving}
 	origins := Bundle{Verified: verified, State: state}.Origins()
-	if len(origins) != 2 || origins[0].Module != "api" || len(origins[0].Content) != 0 || origins[1].Module != "keda" || origins[1].Version != "1.8.0" {
+	if len(origins) != 2 || origins[0].Module != "api" || len(origins[0].Content) != 0 || origins[1].Module != "keda" ||
+		origins[1].Version != "1.8.0" {
 		t.Fatalf("origins are %+v", origins)
 	}
-	if content := state.Manifests[0].Content[0]; origins[1].Content[0] != (Ingredient{content.Name, content.Repository, content.Digest}) {
+	if content := state.Manifests[0].Content[0]; origins[1].Content[0] != (Ingredient{content.Name, content.Repository,
+		content.Digest}) {
 		t.Errorf("content is %+v", origins[1].Content)
 	}
 	for _, o := range origins {
 		id := o.Bundle
-		if id.Digest != verified.Digest || id.Runtime != trusttest.Runtime || id.Epoch != 1 || id.Sequence != 100 || id.RootVersion != 1 || *id.Previous != *previous || *id.Source != *source {
+		if id.Digest != verified.Digest || id.Runtime != trusttest.Runtime || id.Epoch != 1 || id.Sequence != 100 ||
+			id.RootVersion != 1 || *id.Previous != *previous || *id.Source != *source {
 			t.Errorf("%s: bundle is %+v", o.Module, id)
 		}
 		if id.PublisherKey != trusttest.Thumbprint(t, a.signer) || !id.IssuedAt.Equal(samplePredicate().IssuedAt) {

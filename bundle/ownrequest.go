@@ -30,8 +30,12 @@ func LimitRequest(modules []v1beta2.Module, mandatory func(module string) bool) 
 				own.Modules = append(own.Modules, m)
 			}
 		case !slices.ContainsFunc(own.Ignored, func(p Problem) bool { return p.Module == m.Name }):
-			own.Ignored = append(own.Ignored, Problem{Module: m.Name, Channel: m.Channel, State: v1beta2.StateWarning, Reason: reason.ModuleNotOffered, Message: fmt.Sprintf(
-				"module %s is mandatory and installed without a request: remove it from spec.modules, which has no effect on it", m.Name)})
+			own.Ignored = append(own.Ignored,
+				Problem{Module: m.Name, Channel: m.Channel, State: v1beta2.StateWarning,
+					Reason: reason.ModuleNotOffered, Message: fmt.Sprintf(
+						"module %s is mandatory and installed without a request: remove it from spec.modules, which "+
+							"has no "+
+							"effect on it", m.Name)})
 		}
 	}
 	return own

@@ -31,7 +31,8 @@ func TestPrintableEscapesControlSequences(t *testing.T) {
 }
 
 func TestBoundedTextIsPrintable(t *testing.T) {
-	for _, text := range []string{strings.Repeat("\x1b", 5000), strings.Repeat("ü", 5000), "\u202e", strings.Repeat("a", 5000)} {
+	for _, text := range []string{strings.Repeat("\x1b", 5000), strings.Repeat("ü", 5000), "\u202e",
+		strings.Repeat("a", 5000)} {
 		got := Bounded(text, 100)
 		if len(got) > 100 || !utf8.ValidString(got) || got != Printable(got) {
 			t.Errorf("%.10q: got %q", text, got)

@@ -51,8 +51,12 @@ func releasedBy(t *testing.T, d ocm.Descriptor, keys ...*rsa.PrivateKey) []byte 
 			t.Fatal(err)
 		}
 		d.Signatures = append(slices.Clone(d.Signatures), ocm.Signature{
-			Name: "release", Algorithm: ocm.AlgorithmPKCS1, MediaType: "application/vnd.ocm.signature.rsa", Value: hex.EncodeToString(value),
-			Digest: ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: ocm.NormalisationV3, Value: hex.EncodeToString(sum[:])},
+			Name: "release", Algorithm: ocm.AlgorithmPKCS1, MediaType: "application/vnd.ocm.signature.rsa",
+			Value: hex.EncodeToString(value),
+			Digest: ocm.Digest{
+				HashAlgorithm: "SHA-256", NormalisationAlgorithm: ocm.NormalisationV3,
+				Value: hex.EncodeToString(sum[:]),
+			},
 		})
 	}
 	document, err := d.Document()
@@ -71,8 +75,13 @@ type release struct {
 
 func newRelease(t *testing.T, version string, keys ...*rsa.PrivateKey) release {
 	t.Helper()
-	r := release{file: NewBlob("application/yaml", []byte("kind: ConfigMap")), layer: NewBlob("application/x-tar", []byte("layer"))}
-	data, err := json.Marshal(ocispec.Manifest{MediaType: ocispec.MediaTypeImageManifest, Layers: []ocispec.Descriptor{r.layer.Descriptor}})
+	r := release{
+		file:  NewBlob("application/yaml", []byte("kind: ConfigMap")),
+		layer: NewBlob("application/x-tar", []byte("layer")),
+	}
+	data, err := json.Marshal(ocispec.Manifest{
+		MediaType: ocispec.MediaTypeImageManifest, Layers: []ocispec.Descriptor{r.layer.Descriptor},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,24 +90,44 @@ func newRelease(t *testing.T, version string, keys ...*rsa.PrivateKey) release {
 		return ocm.Resource{
 			Element: ocm.Element{Name: name, Version: version}, Type: "ociImage", Relation: "external",
 			Access: ocm.Access{Type: "ociArtifact", ImageReference: "good.example/" + name + ":" + version},
-			Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: digest.FromString(name + version).Encoded()},
+			Digest: &ocm.Digest{
+				HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1",
+				Value: digest.FromString(name + version).Encoded(),
+			},
 		}
 	}
-	r.part = ocm.Descriptor{Schema: ocm.SchemaV2, Name: "makers.example/part", Version: version, Provider: ocm.Provider{Name: "makers"}, Resources: []ocm.Resource{image("proxy")}}
+	r.part = ocm.Descriptor{
+		Schema: ocm.SchemaV2, Name: "makers.example/part", Version: version, Provider: ocm.Provider{Name: "makers"},
+		Resources: []ocm.Resource{image("proxy")},
+	}
 	value, err := ocm.DigestOf(r.part, ocm.NormalisationV3, "SHA-256")
 	if err != nil {
 		t.Fatal(err)
 	}
 	local := func(name, normalisation string, blob Blob) ocm.Resource {
 		return ocm.Resource{
-			Element: ocm.Element{Name: name, Version: version}, Type: "yaml", Relation: "local", Access: ocm.Access{Type: "localBlob", LocalReference: blob.Descriptor.Digest.String()},
-			Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: normalisation, Value: blob.Descriptor.Digest.Encoded()},
+			Element: ocm.Element{Name: name, Version: version}, Type: "yaml", Relation: "local",
+			Access: ocm.Access{Type: "localBlob", LocalReference: blob.Descriptor.Digest.String()},
+			Digest: &ocm.Digest{
+				HashAlgorithm: "SHA-256", NormalisationAlgorithm: normalisation,
+				Value: blob.Descriptor.Digest.Encoded(),
+			},
 		}
 	}
 	r.main = ocm.Descriptor{
 		Schema: ocm.SchemaV2, Name: "makers.example/keda", Version: version, Provider: ocm.Provider{Name: "makers"},
-		Resources:  []ocm.Resource{local("raw-manifest", "genericBlobDigest/v1", r.file), local("chart", "ociArtifactDigest/v1", r.manifest), image("operator")},
-		References: []ocm.Reference{{Element: ocm.Element{Name: "part", Version: version}, Component: r.part.Name, Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: ocm.NormalisationV3, Value: value}}},
+		Resources: []ocm.Resource{
+			local("raw-manifest", "genericBlobDigest/v1", r.file), local("chart", "ociArtifactDigest/v1", r.manifest),
+			image("operator"),
+		},
+		References: []ocm.Reference{
+			{
+				Element: ocm.Element{Name: "part", Version: version}, Component: r.part.Name,
+				Digest: &ocm.Digest{
+					HashAlgorithm: "SHA-256", NormalisationAlgorithm: ocm.NormalisationV3, Value: value,
+				},
+			},
+		},
 	}
 	r.documents = map[digest.Digest][]byte{r.manifest.Descriptor.Digest: r.manifest.Bytes}
 	r.prove(releasedBy(t, r.main, keys...), releasedBy(t, r.part))
@@ -124,7 +153,9 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 	root := locked(t, 1, key, second)
 	good := newRelease(t, "1.2.0", key)
 	all := trust.Released{
-		Component: "makers.example/keda", Version: "1.2.0", Contents: []trust.ReleasedContent{named("raw-manifest", good.file), named("chart", good.layer)},
+		Component: "makers.example/keda", Version: "1.2.0", Contents: []trust.ReleasedContent{
+			named("raw-manifest", good.file), named("chart", good.layer),
+		},
 		Images: []string{imageOf("operator", "1.2.0", "operator1.2.0"), imageOf("proxy", "1.2.0", "proxy1.2.0")},
 	}
 	with := func(change func(*trust.Released)) trust.Released {
@@ -143,7 +174,10 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 	swapped := newRelease(t, "1.2.0", key)
 	other := swapped.part
 	other.Resources = slices.Clone(other.Resources)
-	other.Resources[0].Digest = &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: digest.FromString("evil").Encoded()}
+	other.Resources[0].Digest = &ocm.Digest{
+		HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1",
+		Value: digest.FromString("evil").Encoded(),
+	}
 	swapped.documents = map[digest.Digest][]byte{}
 	swapped.prove(releasedBy(t, swapped.main, key), releasedBy(t, other))
 	for name, c := range map[string]struct {
@@ -152,27 +186,70 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 		documents map[digest.Digest][]byte
 		want      string
 	}{
-		"all released content":                       {root, all, good.documents, ""},
-		"two signatures required, two present":       {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, second).documents, ""},
-		"two signatures required, one present":       {locked(t, 2, key, second), all, good.documents, "is signed by 1 of the release keys"},
-		"two signatures required, one present twice": {locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, key).documents, "is signed by 1 of the release keys"},
-		"signed by an unknown key":                   {root, all, newRelease(t, "1.2.0", attacker).documents, "is signed by 0"},
-		"not signed":                                 {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
-		"another descriptor, signed by an attacker":  {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents, "is signed by 0"},
-		"no proof":                             {root, all, nil, "is not among the proofs of its release"},
-		"too much proof":                       {root, all, many(), "at most 250"},
-		"proof that is garbage":                {root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00"},
-		"another file":                         {root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents, "was not released"},
-		"a file under another's name":          {root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents, "was not released"},
-		"another layer":                        {root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents, "was not released"},
-		"another image":                        {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents, "was not released"},
-		"one image for another":                {root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }), good.documents, "was not released"},
-		"an image without a digest":            {root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents, "was not released"},
+		"all released content": {root, all, good.documents, ""},
+		"two signatures required, two present": {
+			locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, second).documents, "",
+		},
+		"two signatures required, one present": {
+			locked(t, 2, key, second), all, good.documents, "is signed by 1 of the release keys",
+		},
+		"two signatures required, one present twice": {
+			locked(t, 2, key, second), all, newRelease(t, "1.2.0", key, key).documents,
+			"is signed by 1 of the release keys",
+		},
+		"signed by an unknown key": {
+			root, all, newRelease(t, "1.2.0", attacker).documents, "is signed by 0",
+		},
+		"not signed": {root, all, newRelease(t, "1.2.0").documents, "is signed by 0"},
+		"another descriptor, signed by an attacker": {
+			root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), resigned.documents,
+			"is signed by 0",
+		},
+		"no proof":       {root, all, nil, "is not among the proofs of its release"},
+		"too much proof": {root, all, many(), "at most 250"},
+		"proof that is garbage": {
+			root, all, map[digest.Digest][]byte{"sha256:00": []byte("garbage")}, "document sha256:00",
+		},
+		"another file": {
+			root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents,
+			"was not released",
+		},
+		"a file under another's name": {
+			root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents,
+			"was not released",
+		},
+		"another layer": {
+			root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents,
+			"was not released",
+		},
+		"another image": {
+			root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents,
+			"was not released",
+		},
+		"one image for another": {
+			root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }),
+			good.documents, "was not released",
+		},
+		"an image without a digest": {
+			root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents,
+			"was not released",
+		},
 		"another part than the referenced one": {root, all, swapped.documents, "is not the one that was released"},
-		"below the floor":                      {root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents, "is below 1.2.0"},
-		"an invalid version":                   {root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0"},
-		"a component without release keys":     {root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents, "no release key covers components of that name"},
-		"another version's proof":              {root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents, "is not among the proofs of its release"},
+		"below the floor": {
+			root, with(func(r *trust.Released) { r.Version = "1.1.9" }), newRelease(t, "1.1.9", key).documents,
+			"is below 1.2.0",
+		},
+		"an invalid version": {
+			root, with(func(r *trust.Released) { r.Version = "latest" }), good.documents, "is below 1.2.0",
+		},
+		"a component without release keys": {
+			root, with(func(r *trust.Released) { r.Component = "else.example/keda" }), good.documents,
+			"no release key covers components of that name",
+		},
+		"another version's proof": {
+			root, with(func(r *trust.Released) { r.Version = "1.3.0" }), good.documents,
+			"is not among the proofs of its release",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := c.root.CheckRelease(c.released, c.documents, trusttest.Now)
@@ -200,10 +277,19 @@ func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := func(apiVersion, kind string) *unstructured.Unstructured {
-		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": "default"}}}
+		return &unstructured.Unstructured{
+			Object: map[string]any{
+				"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": "default"},
+			},
+		}
 	}
 	state := func(change func(*Manifest, *DesiredState)) DesiredState {
-		m := Manifest{Name: "keda", Module: "keda", Version: "1.2.0", Component: "makers.example/keda", Content: []Content{{Name: "raw-manifest", Digest: r.file.Descriptor.Digest, SizeBytes: r.file.Descriptor.Size}}}
+		m := Manifest{
+			Name: "keda", Module: "keda", Version: "1.2.0", Component: "makers.example/keda",
+			Content: []Content{
+				{Name: "raw-manifest", Digest: r.file.Descriptor.Digest, SizeBytes: r.file.Descriptor.Size},
+			},
+		}
 		m.Spec.Install.Source = runtime.RawExtension{Raw: source}
 		m.Spec.Resource = object("operator.kyma-project.io/v1alpha1", "Keda")
 		for d := range r.documents {
@@ -218,8 +304,10 @@ func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
 		change func(*Manifest, *DesiredState)
 		want   string
 	}{
-		"as released":   {func(*Manifest, *DesiredState) {}, ""},
-		"without proof": {func(m *Manifest, _ *DesiredState) { m.Release = nil }, "is not among the proofs of its release"},
+		"as released": {func(*Manifest, *DesiredState) {}, ""},
+		"without proof": {
+			func(m *Manifest, _ *DesiredState) { m.Release = nil }, "is not among the proofs of its release",
+		},
 		"a leaving module too": {func(_ *Manifest, s *DesiredState) {
 			s.Leaving = []Manifest{{Module: "x", Component: "else.example/x", Version: "1"}}
 		}, "no release key covers"},
@@ -229,14 +317,34 @@ func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
 		"an image for the agent": {func(_ *Manifest, s *DesiredState) {
 			s.Settings.Agent = "evil.example/agent@sha256:" + strings.Repeat("a", 64)
 		}, "settings.agent"},
-		"images by annotation":        {func(m *Manifest, _ *DesiredState) { m.Annotations = map[string]string{v1beta2.AnnotationImages: "{}"} }, "can only be set by the agent"},
-		"another source than content": {func(m *Manifest, _ *DesiredState) { m.Spec.Install.Source.Raw = []byte(`{"ref":"sha256:00"}`) }, "is not part of the module's content"},
-		"values from elsewhere":       {func(m *Manifest, _ *DesiredState) { m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"} }, "is not part of the module's content"},
+		"images by annotation": {
+			func(m *Manifest, _ *DesiredState) {
+				m.Annotations = map[string]string{v1beta2.AnnotationImages: "{}"}
+			}, "can only be set by the agent",
+		},
+		"another source than content": {
+			func(m *Manifest, _ *DesiredState) {
+				m.Spec.Install.Source.Raw = []byte(`{"ref":"sha256:00"}`)
+			}, "is not part of the module's content",
+		},
+		"values from elsewhere": {
+			func(m *Manifest, _ *DesiredState) {
+				m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"}
+			}, "is not part of the module's content",
+		},
 		"a right as default object": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource = object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
 		}, "want a custom resource of the module"},
-		"a Secret as default object":   {func(m *Manifest, _ *DesiredState) { m.Spec.Resource = object("v1", "Secret") }, "want a custom resource of the module"},
-		"a workload as default object": {func(m *Manifest, _ *DesiredState) { m.Spec.Resource = object("apps/v1", "Deployment") }, "want a custom resource of the module"},
+		"a Secret as default object": {
+			func(m *Manifest, _ *DesiredState) {
+				m.Spec.Resource = object("v1", "Secret")
+			}, "want a custom resource of the module",
+		},
+		"a workload as default object": {
+			func(m *Manifest, _ *DesiredState) {
+				m.Spec.Resource = object("apps/v1", "Deployment")
+			}, "want a custom resource of the module",
+		},
 		"a Manifest as default object": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource = object("operator.kyma-project.io/v1beta2", "Manifest")
 		}, "want a custom resource of the module"},
@@ -249,7 +357,8 @@ func TestReleaseKeysAllowNoOtherContent(t *testing.T) {
 		})
 	}
 	open := trusttest.RootFor(t, trusttest.NewSigner(t))
-	if err := CheckReleases(open, state(func(m *Manifest, _ *DesiredState) { m.Release = nil }), nil, trusttest.Now); err != nil {
+	if err := CheckReleases(open, state(func(m *Manifest, _ *DesiredState) { m.Release = nil }), nil,
+		trusttest.Now); err != nil {
 		t.Errorf("without release keys: %v", err)
 	}
 }

@@ -24,7 +24,8 @@ func CheckReleases(r trust.Root, state DesiredState, documents map[digest.Digest
 		return fmt.Errorf("settings.agent: %w", err)
 	}
 	if r.Locked() && len(state.Settings.Mirrors) > 0 {
-		return errors.New("settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
+		return errors.New(
+			"settings.mirrors: the root of trust has release keys, and mirrors could bring in other images")
 	}
 	if r.Locked() && state.Settings.Agent != "" {
 		return errors.New("settings.agent: the root of trust has release keys, which do not cover the agent")
@@ -79,7 +80,8 @@ func (m Manifest) checkLocked() error {
 	}
 	gvk := m.Spec.Resource.GroupVersionKind()
 	builtIn := !strings.Contains(gvk.Group, ".") || strings.HasSuffix(gvk.Group, ".k8s.io")
-	ours := gvk.Group == v1beta2.Group && slices.Contains([]string{"Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"}, gvk.Kind)
+	ours := gvk.Group == v1beta2.Group &&
+		slices.Contains([]string{"Kyma", "Manifest", "ModuleTemplate", "ModuleReleaseMeta", "Watcher"}, gvk.Kind)
 	if builtIn || ours {
 		return fmt.Errorf("spec.resource: is a %s, want a custom resource of the module", gvk.GroupKind())
 	}

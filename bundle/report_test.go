@@ -22,7 +22,12 @@ func sampleReport() Report {
 	return Report{
 		Runtime: trusttest.Runtime, Sequence: 50, Time: trusttest.Now, AgentVersion: "v1.0.0", ClusterUID: testCluster,
 		Observed: &Observed{Epoch: 1, Sequence: 100, Digest: EmptyBlob().Descriptor.Digest},
-		Modules:  []ReportedModule{{Name: "keda", Version: "1.8.0", State: v1beta2.StateReady, Maintenance: true, Reason: reason.WindowAwaited, Message: "waits"}},
+		Modules: []ReportedModule{
+			{
+				Name: "keda", Version: "1.8.0", State: v1beta2.StateReady, Maintenance: true,
+				Reason: reason.WindowAwaited, Message: "waits",
+			},
+		},
 	}
 }
 
@@ -61,12 +66,15 @@ func introduction(tb testing.TB, token trust.Token, runtime string, signer trust
 
 // tokenChecker checks the secret, as a control plane does that accepts every valid token.
 func tokenChecker(e trust.Enrollment) error {
-	return trust.TokenSecrets{testSecret}.Check(trust.Kyma{Name: trusttest.Runtime}, trusttest.Runtime, e, trusttest.Now)
+	return trust.TokenSecrets{testSecret}.Check(trust.Kyma{Name: trusttest.Runtime}, trusttest.Runtime, e,
+		trusttest.Now)
 }
 
 func TestVerifyReportDecides(t *testing.T) {
 	mine, foreign := trusttest.NewSigner(t), trusttest.NewSigner(t)
-	known := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, mine), LastSequence: 49, Enroll: tokenChecker}
+	known := Reporter{
+		Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, mine), LastSequence: 49, Enroll: tokenChecker,
+	}
 	unknown := Reporter{Runtime: trusttest.Runtime, Enroll: tokenChecker}
 	good := issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour))
 	with := func(change func(*Report)) Report {
@@ -86,34 +94,72 @@ func TestVerifyReportDecides(t *testing.T) {
 		enrolled bool
 	}{
 		{"the runtime's own report is accepted", sampleReport(), mine, known, "", false},
-		{"the last accepted report is accepted again", with(func(r *Report) { r.Sequence = 49 }), mine, known, "", false},
-		{"a replayed older report is refused", with(func(r *Report) { r.Sequence = 48 }), mine, known, refusal.Rollback, false},
-		{"a report without a sequence is refused", with(func(r *Report) { r.Sequence = 0 }), mine, Reporter{Runtime: trusttest.Runtime, Key: known.Key, Enroll: tokenChecker}, refusal.Rollback, false},
-		{"another runtime's report with the same key is refused", with(func(r *Report) { r.Runtime = "r-18" }), mine, known, refusal.WrongRuntime, false},
+		{
+			"the last accepted report is accepted again", with(func(r *Report) { r.Sequence = 49 }), mine, known, "",
+			false,
+		},
+		{
+			"a replayed older report is refused", with(func(r *Report) { r.Sequence = 48 }), mine, known,
+			refusal.Rollback, false,
+		},
+		{
+			"a report without a sequence is refused", with(func(r *Report) { r.Sequence = 0 }), mine,
+			Reporter{Runtime: trusttest.Runtime, Key: known.Key, Enroll: tokenChecker}, refusal.Rollback, false,
+		},
+		{
+			"another runtime's report with the same key is refused", with(func(r *Report) { r.Runtime = "r-18" }), mine,
+			known, refusal.WrongRuntime, false,
+		},
 		{"another key's report is refused", sampleReport(), foreign, known, refusal.ForeignKey, false},
 		{"a report of an unknown key is refused", sampleReport(), mine, unknown, refusal.NotEnrolled, false},
 		{"a key with a token is enrolled", enrolling(good, trusttest.Runtime, mine), mine, unknown, "", true},
-		{"a new key with a token replaces the old one", enrolling(good, trusttest.Runtime, foreign), foreign, known, "", true},
-		{"without enrollment, a new key is a foreign key", enrolling(good, trusttest.Runtime, foreign), foreign, Reporter{Runtime: trusttest.Runtime, Key: known.Key}, refusal.ForeignKey, false},
-		{"an enrollment of the enrolled key has no effect", enrolling(good, trusttest.Runtime, mine), mine, known, "", false},
-		{"a token of another secret is refused", enrolling(issue(t, trust.TokenSecret(strings.Repeat("x", 32)), trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
-		{"another runtime's token is refused", enrolling(issue(t, testSecret, "r-18", trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
-		{"an expired token is refused", enrolling(issue(t, testSecret, trusttest.Runtime, trusttest.Now), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false},
+		{
+			"a new key with a token replaces the old one", enrolling(good, trusttest.Runtime, foreign), foreign, known,
+			"", true,
+		},
+		{
+			"without enrollment, a new key is a foreign key", enrolling(good, trusttest.Runtime, foreign), foreign,
+			Reporter{Runtime: trusttest.Runtime, Key: known.Key}, refusal.ForeignKey, false,
+		},
+		{
+			"an enrollment of the enrolled key has no effect", enrolling(good, trusttest.Runtime, mine), mine, known,
+			"", false,
+		},
+		{
+			"a token of another secret is refused",
+			enrolling(issue(t, trust.TokenSecret(strings.Repeat("x", 32)), trusttest.Runtime,
+				trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine, unknown, refusal.NotEnrolled, false,
+		},
+		{
+			"another runtime's token is refused",
+			enrolling(issue(t, testSecret, "r-18", trusttest.Now.Add(time.Hour)), trusttest.Runtime, mine), mine,
+			unknown, refusal.NotEnrolled, false,
+		},
+		{
+			"an expired token is refused",
+			enrolling(issue(t, testSecret, trusttest.Runtime, trusttest.Now), trusttest.Runtime, mine), mine, unknown,
+			refusal.NotEnrolled, false,
+		},
 		{"an expired token with a later time is refused", with(func(r *Report) {
-			r.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(-time.Hour)), trusttest.Runtime, mine)
+			r.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(-time.Hour)),
+				trusttest.Runtime, mine)
 			r.Enrollment.TokenExpires = trusttest.Now.Add(time.Hour).Unix()
 		}), mine, unknown, refusal.NotEnrolled, false},
 		{"a copied proof does not enroll another key", with(func(r *Report) {
 			r.Enrollment = introduction(t, good, trusttest.Runtime, mine)
 			r.Enrollment.PublicKey = introduction(t, good, trusttest.Runtime, foreign).PublicKey
 		}), foreign, unknown, refusal.NotEnrolled, false},
-		{"a copied enrollment does not cover another signature", enrolling(good, trusttest.Runtime, mine), foreign, unknown, refusal.ForeignKey, false},
+		{
+			"a copied enrollment does not cover another signature", enrolling(good, trusttest.Runtime, mine), foreign,
+			unknown, refusal.ForeignKey, false,
+		},
 		{"an enrollment with a damaged key is refused", with(func(r *Report) {
 			r.Enrollment = introduction(t, good, trusttest.Runtime, mine)
 			r.Enrollment.PublicKey = "AAAA"
 		}), mine, unknown, refusal.Malformed, false},
 		{"a used token is refused if the control plane refuses it", enrolling(good, trusttest.Runtime, mine), mine,
-			Reporter{Runtime: trusttest.Runtime, Enroll: func(trust.Enrollment) error { return errors.New("used before") }}, refusal.NotEnrolled, false},
+			Reporter{Runtime: trusttest.Runtime,
+				Enroll: func(trust.Enrollment) error { return errors.New("used before") }}, refusal.NotEnrolled, false},
 		{"an enrollment for another runtime is refused", with(func(r *Report) {
 			r.Runtime, r.Enrollment = "r-18", introduction(t, good, trusttest.Runtime, mine)
 		}), mine, unknown, refusal.WrongRuntime, false},
@@ -128,7 +174,8 @@ func TestVerifyReportDecides(t *testing.T) {
 				t.Errorf("enrolled is %t, want %t", accepted.Enrolled, c.enrolled)
 			}
 			c.report.Features = AllFeatures()
-			if !reflect.DeepEqual(accepted.Report, c.report) || !reflect.DeepEqual(accepted.Key, trusttest.PublicKey(t, c.signer)) {
+			if !reflect.DeepEqual(accepted.Report, c.report) ||
+				!reflect.DeepEqual(accepted.Key, trusttest.PublicKey(t, c.signer)) {
 				t.Errorf("got %+v, want %+v", accepted.Report, c.report)
 			}
 		})
@@ -139,7 +186,8 @@ func TestVerifyReportDecides(t *testing.T) {
 func statementOf(tb testing.TB, report Report) string {
 	tb.Helper()
 	return encode(tb, reportStatement{
-		Type: StatementType, Subject: []Subject{subjectOf("none", EmptyBlob().Descriptor.Digest)}, PredicateType: PredicateReport, Predicate: report,
+		Type: StatementType, Subject: []Subject{subjectOf("none", EmptyBlob().Descriptor.Digest)},
+		PredicateType: PredicateReport, Predicate: report,
 	})
 }
 
@@ -147,7 +195,8 @@ func statementOf(tb testing.TB, report Report) string {
 func carried(tb testing.TB, text string) Fetched {
 	tb.Helper()
 	manifest, err := NewManifest(ocispec.Manifest{
-		ArtifactType: ArtifactTypeReport, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
+		ArtifactType: ArtifactTypeReport, Config: ocispec.DescriptorEmptyJSON,
+		Layers:      []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
 		Annotations: map[string]string{AnnotationReport: text},
 	})
 	if err != nil {
@@ -173,15 +222,30 @@ func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 		want    refusal.Reason
 	}{
 		{"a bundle is refused", Fetched(bundled), refusal.MediaType},
-		{"a bundle's statement in a report's manifest is refused", carried(t, encode(t, signed(t, signer, encode(t, Statement{
-			Type: StatementType, PredicateType: PredicateDesiredState, Predicate: samplePredicate(),
-		})))), refusal.PredicateType},
+		{"a bundle's statement in a report's manifest is refused",
+			carried(t, encode(t, signed(t, signer, encode(t, Statement{
+				Type: StatementType, PredicateType: PredicateDesiredState, Predicate: samplePredicate(),
+			})))), refusal.PredicateType},
 		{"a report without a signature is refused", carried(t, ""), refusal.Unsigned},
 		{"a report that was changed after signing is refused", carried(t, encode(t, changed)), refusal.BadSignature},
-		{"an index is refused", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex}, Bytes: honest.Bytes}, refusal.MediaType},
-		{"a report of more than the limit is refused", carried(t, strings.Repeat(" ", MaxReportBytes+1)), refusal.TooLarge},
-		{"a manifest of more than the limit is refused", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: make([]byte, MaxManifestBytes+1)}, refusal.TooLarge},
-		{"an empty response is refused", Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}}, refusal.Malformed},
+		{
+			"an index is refused",
+			Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex}, Bytes: honest.Bytes},
+			refusal.MediaType,
+		},
+		{
+			"a report of more than the limit is refused", carried(t, strings.Repeat(" ", MaxReportBytes+1)),
+			refusal.TooLarge,
+		},
+		{
+			"a manifest of more than the limit is refused",
+			Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest},
+				Bytes: make([]byte, MaxManifestBytes+1)}, refusal.TooLarge,
+		},
+		{
+			"an empty response is refused",
+			Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}}, refusal.Malformed,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := VerifyReport(c.fetched, known)
@@ -192,7 +256,8 @@ func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 		if d.later {
 			continue
 		}
-		for who, from := range map[string]Reporter{"of a known key": known, "of an unknown key": {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
+		for who, from := range map[string]Reporter{"of a known key": known,
+			"of an unknown key": {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
 			t.Run("in the statement "+who+" "+d.name, func(t *testing.T) {
 				token := issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour))
 				report := sampleReport()
@@ -209,9 +274,12 @@ func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 	}
 	t.Run("an enrollment key in another case cannot replace the checked one", func(t *testing.T) {
 		report := sampleReport()
-		report.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
+		report.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)),
+			trusttest.Runtime, signer)
 		text := strings.Replace(statementOf(t, report), `"enrolment"`, `"Enrolment"`, 1)
-		_, err := VerifyReport(carried(t, encode(t, signed(t, signer, text))), Reporter{Runtime: trusttest.Runtime, Enroll: tokenChecker})
+		_, err := VerifyReport(carried(t, encode(t, signed(t, signer, text))), Reporter{
+			Runtime: trusttest.Runtime, Enroll: tokenChecker,
+		})
 		trusttest.WantReason(t, err, refusal.Malformed)
 	})
 }
@@ -219,7 +287,8 @@ func TestVerifyReportRefusesOtherManifests(t *testing.T) {
 func TestComposeReportRefusesOversizedReport(t *testing.T) {
 	report := sampleReport()
 	report.AgentVersion = strings.Repeat("v", MaxReportBytes)
-	if _, err := ComposeReport(report, trusttest.NewSigner(t)); err == nil || !strings.Contains(err.Error(), "report of runtime "+trusttest.Runtime) {
+	if _, err := ComposeReport(report, trusttest.NewSigner(t)); err == nil ||
+		!strings.Contains(err.Error(), "report of runtime "+trusttest.Runtime) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -236,7 +305,8 @@ func TestTokens(t *testing.T) {
 		if _, err := trust.TokenSecret("short").Issue(trusttest.Runtime, trusttest.Now); err == nil {
 			t.Error("was accepted")
 		}
-		if err := (trust.TokenSecrets{trust.TokenSecret("short")}).Check(trust.Kyma{}, trusttest.Runtime, trust.Enrollment{}, trusttest.Now); err == nil {
+		if err := (trust.TokenSecrets{trust.TokenSecret("short")}).
+			Check(trust.Kyma{}, trusttest.Runtime, trust.Enrollment{}, trusttest.Now); err == nil {
 			t.Error("was accepted")
 		}
 	})
@@ -263,7 +333,8 @@ func FuzzVerifyReport(f *testing.F) {
 	signer := trusttest.FixedSigner(f)
 	honest := response(f, sampleReport(), signer)
 	enrolling := sampleReport()
-	enrolling.Enrollment = introduction(f, issue(f, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)), trusttest.Runtime, signer)
+	enrolling.Enrollment = introduction(f, issue(f, testSecret, trusttest.Runtime, trusttest.Now.Add(time.Hour)),
+		trusttest.Runtime, signer)
 	f.Add(honest.Bytes)
 	f.Add(response(f, enrolling, signer).Bytes)
 	f.Add(response(f, enrolling, trusttest.NewSigner(f)).Bytes)
@@ -274,7 +345,8 @@ func FuzzVerifyReport(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fetched := Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}
-		for _, from := range []Reporter{{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer), Enroll: tokenChecker}, {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
+		for _, from := range []Reporter{{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer),
+			Enroll: tokenChecker}, {Runtime: trusttest.Runtime, Enroll: tokenChecker}} {
 			accepted, err := VerifyReport(fetched, from)
 			switch {
 			case err != nil && refusal.Of(err) == nil:

@@ -51,8 +51,11 @@ func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 	if !from.Now.IsZero() {
 		newest := from.Now.Add(trust.MaxClockSkew)
 		if report.Time.After(newest) || report.Sequence > aheadOf(from.Now) {
-			return refusal.New(refusal.NotYetIssued, "report %d has time %s, which is %s ahead of this clock (%s) and more than the allowed %s: correct the runtime's clock, or this one",
-				report.Sequence, shownTime(report.Time), max(report.Time.Sub(from.Now), time.UnixMilli(report.Sequence).Sub(from.Now)).Round(time.Second),
+			return refusal.New(refusal.NotYetIssued,
+				"report %d has time %s, which is %s ahead of this clock (%s) and more than the allowed %s: correct "+
+					"the runtime's clock, or this one",
+				report.Sequence, shownTime(report.Time),
+				max(report.Time.Sub(from.Now), time.UnixMilli(report.Sequence).Sub(from.Now)).Round(time.Second),
 				stamp(from.Now), trust.MaxClockSkew)
 		}
 		if last > aheadOf(from.Now) {
@@ -86,7 +89,8 @@ func (r Report) Check() error {
 		{"agentVersion", r.AgentVersion, MaxVersionBytes}, {"kubernetesVersion", r.KubernetesVersion, MaxVersionBytes},
 		{"clusterUID", r.ClusterUID, MaxVersionBytes}, {"recipient", r.Recipient, MaxVersionBytes},
 		{"certificate", r.Certificate, maxPEMBytes}, {"certificateRequest", r.CertificateRequest, maxPEMBytes},
-		{"agentProblem", r.AgentProblem, MaxMessageBytes}, {"instance", r.Instance, MaxVersionBytes}, {"twin", r.Twin, MaxVersionBytes},
+		{"agentProblem", r.AgentProblem, MaxMessageBytes}, {"instance", r.Instance, MaxVersionBytes},
+		{"twin", r.Twin, MaxVersionBytes},
 		{"follows", r.Follows.String(), MaxVersionBytes},
 	} {
 		if len(text.value) > text.most {
@@ -120,7 +124,8 @@ func (r Report) checkLists() error {
 		return fmt.Errorf("refused: %d bundles, at most %d", n, MaxRefusedReported)
 	}
 	for i, refused := range r.Refused {
-		if len(refused.Detail) > MaxMessageBytes || len(refused.Reason) > MaxVersionBytes || len(refused.Digest) > MaxVersionBytes {
+		if len(refused.Detail) > MaxMessageBytes || len(refused.Reason) > MaxVersionBytes ||
+			len(refused.Digest) > MaxVersionBytes {
 			return fmt.Errorf("refused[%d]: detail of %d bytes, at most %d", i, len(refused.Detail), MaxMessageBytes)
 		}
 		if err := reason.Reason(refused.Reason).Check(); err != nil {
@@ -143,7 +148,8 @@ func (r Report) checkLists() error {
 	}
 	for i, w := range r.Watched {
 		if len(w.Watcher) > maxNameBytes || len(w.Trouble) > MaxMessageBytes || len(w.Objects) > MaxWatchedReported {
-			return fmt.Errorf("watched[%d]: %d objects, at most %d; trouble of %d bytes, at most %d", i, len(w.Objects), MaxWatchedReported, len(w.Trouble), MaxMessageBytes)
+			return fmt.Errorf("watched[%d]: %d objects, at most %d; trouble of %d bytes, at most %d", i, len(w.Objects),
+				MaxWatchedReported, len(w.Trouble), MaxMessageBytes)
 		}
 	}
 	return nil
@@ -185,13 +191,15 @@ func (r Report) checkModules() error {
 		case seen[m.Name]:
 			return fmt.Errorf("modules[%d].name: duplicate %s", i, Quote(m.Name, maxQuotedBytes))
 		case max(len(m.Channel), len(m.Version), len(m.Wanted)) > MaxVersionBytes:
-			return fmt.Errorf("modules[%d]: channel of %d and version of %d bytes, at most %d", i, len(m.Channel), max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
+			return fmt.Errorf("modules[%d]: channel of %d and version of %d bytes, at most %d", i, len(m.Channel),
+				max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
 		case m.Reason.Check() != nil:
 			return fmt.Errorf("modules[%d].reason: %w", i, m.Reason.Check())
 		case len(m.Message) > MaxMessageBytes:
 			return fmt.Errorf("modules[%d].message: %d bytes, at most %d", i, len(m.Message), MaxMessageBytes)
 		case !shortObject(m.Manifest) || !shortObject(m.Resource):
-			return fmt.Errorf("modules[%d]: manifest or resource has a name, namespace or kind of more than %d bytes", i, MaxModuleNameBytes)
+			return fmt.Errorf("modules[%d]: manifest or resource has a name, namespace or kind of more than %d bytes",
+				i, MaxModuleNameBytes)
 		}
 		if err := checkResults(m.Checks); err != nil {
 			return fmt.Errorf("modules[%d].%w", i, err)
@@ -208,7 +216,8 @@ func shortObject(o *v1beta2.TrackingObject) bool {
 	if o == nil {
 		return true
 	}
-	return max(len(o.APIVersion), len(o.Kind), len(o.PartialMeta.Name), len(o.PartialMeta.Namespace)) <= MaxModuleNameBytes
+	return max(len(o.APIVersion), len(o.Kind), len(o.PartialMeta.Name),
+		len(o.PartialMeta.Namespace)) <= MaxModuleNameBytes
 }
 
 func (r Report) checkAsked() error {
@@ -219,7 +228,8 @@ func (r Report) checkAsked() error {
 		return fmt.Errorf("kyma.spec.modules: %d, at most %d", n, MaxManifests)
 	}
 	for i, m := range r.Kyma.Spec.Modules {
-		if longest := max(len(m.Name), len(m.ControllerName), len(m.RemoteModuleTemplateRef)); longest > MaxModuleNameBytes {
+		if longest := max(len(m.Name), len(m.ControllerName),
+			len(m.RemoteModuleTemplateRef)); longest > MaxModuleNameBytes {
 			return fmt.Errorf("kyma.spec.modules[%d]: name of %d bytes, at most %d", i, longest, MaxModuleNameBytes)
 		}
 	}

@@ -24,7 +24,8 @@ func TestReportTimeMustBePlausible(t *testing.T) {
 		return report
 	}
 	introducing := func(report Report) Report {
-		report.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, now.Add(time.Hour)), trusttest.Runtime, next)
+		report.Enrollment = introduction(t, issue(t, testSecret, trusttest.Runtime, now.Add(time.Hour)),
+			trusttest.Runtime, next)
 		return report
 	}
 	for name, c := range map[string]struct {
@@ -33,23 +34,41 @@ func TestReportTimeMustBePlausible(t *testing.T) {
 		last   int64
 		want   refusal.Reason
 	}{
-		"a report of the current time is accepted":                     {at(now.UnixMilli(), now), mine, 49, ""},
-		"clocks may differ by a day":                                   {at(ahead, now.Add(trust.MaxClockSkew)), mine, 49, ""},
-		"a clock that is behind is accepted":                           {at(50, now.AddDate(-30, 0, 0)), mine, 49, ""},
-		"a sequence of the day after tomorrow is refused":              {at(ahead+1, now), mine, 49, refusal.NotYetIssued},
-		"the largest sequence is refused":                              {at(math.MaxInt64, now), mine, 49, refusal.NotYetIssued},
-		"a time of the day after tomorrow is refused":                  {at(50, now.Add(trust.MaxClockSkew+time.Second)), mine, 49, refusal.NotYetIssued},
-		"a time without a JSON form is refused":                        {at(50, time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*3600))), mine, 49, refusal.NotYetIssued},
-		"a missing time is refused":                                    {at(50, time.Time{}), mine, 49, refusal.Malformed},
-		"an impossible last sequence is ignored":                       {at(50, now), mine, math.MaxInt64, ""},
-		"a possible last sequence is not":                              {at(50, now), mine, ahead, refusal.Rollback},
-		"sequences start again with an enrolled key":                   {introducing(at(1, now)), next, ahead, ""},
-		"sequences continue with the previous key, even if it enrolls": {introducing(at(50, now)), mine, ahead, refusal.Rollback},
-		"a new key's sequence has the same upper limit":                {introducing(at(ahead+1, now)), next, 49, refusal.NotYetIssued},
+		"a report of the current time is accepted": {at(now.UnixMilli(), now), mine, 49, ""},
+		"clocks may differ by a day": {
+			at(ahead, now.Add(trust.MaxClockSkew)), mine, 49, "",
+		},
+		"a clock that is behind is accepted": {at(50, now.AddDate(-30, 0, 0)), mine, 49, ""},
+		"a sequence of the day after tomorrow is refused": {
+			at(ahead+1, now), mine, 49, refusal.NotYetIssued,
+		},
+		"the largest sequence is refused": {
+			at(math.MaxInt64, now), mine, 49, refusal.NotYetIssued,
+		},
+		"a time of the day after tomorrow is refused": {
+			at(50, now.Add(trust.MaxClockSkew+time.Second)), mine, 49, refusal.NotYetIssued,
+		},
+		"a time without a JSON form is refused": {
+			at(50, time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*3600))), mine, 49,
+			refusal.NotYetIssued,
+		},
+		"a missing time is refused": {
+			at(50, time.Time{}), mine, 49, refusal.Malformed,
+		},
+		"an impossible last sequence is ignored":     {at(50, now), mine, math.MaxInt64, ""},
+		"a possible last sequence is not":            {at(50, now), mine, ahead, refusal.Rollback},
+		"sequences start again with an enrolled key": {introducing(at(1, now)), next, ahead, ""},
+		"sequences continue with the previous key, even if it enrolls": {
+			introducing(at(50, now)), mine, ahead, refusal.Rollback,
+		},
+		"a new key's sequence has the same upper limit": {
+			introducing(at(ahead+1, now)), next, 49, refusal.NotYetIssued,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := VerifyReport(response(t, c.report, c.signer), Reporter{
-				Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, mine), LastSequence: c.last, Now: now, Enroll: tokenChecker,
+				Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, mine), LastSequence: c.last, Now: now,
+				Enroll: tokenChecker,
 			})
 			trusttest.WantReason(t, err, c.want)
 		})
@@ -65,15 +84,23 @@ func TestNextReportSequenceFollowsTheClock(t *testing.T) {
 		verified time.Time
 		want     int64
 	}{
-		"the first is the current time":                         {0, time.Time{}, now.UnixMilli()},
-		"the next at the same time is one higher":               {now.UnixMilli(), time.Time{}, now.UnixMilli() + 1},
-		"a clock that was set back by hours":                    {now.Add(20 * time.Hour).UnixMilli(), now, now.Add(20*time.Hour).UnixMilli() + 1},
-		"a clock that was set back by a year":                   {now.AddDate(1, 0, 0).UnixMilli(), now, now.UnixMilli()},
-		"the largest possible sequence":                         {math.MaxInt64, now, now.UnixMilli()},
-		"a clock that may be right":                             {now.Add(-2 * day).UnixMilli(), now.Add(-day), now.UnixMilli()},
-		"a clock that may be days ahead":                        {0, now.Add(-3 * day), now.Add(-3 * day).UnixMilli()},
-		"a clock that may be days ahead, with a sequence of it": {now.Add(-2 * day).UnixMilli(), now.Add(-3 * day), now.Add(-2*day).UnixMilli() + 1},
-		"the last is as far ahead as allowed":                   {ahead, now, ahead + 1},
+		"the first is the current time":           {0, time.Time{}, now.UnixMilli()},
+		"the next at the same time is one higher": {now.UnixMilli(), time.Time{}, now.UnixMilli() + 1},
+		"a clock that was set back by hours": {
+			now.Add(20 * time.Hour).UnixMilli(), now, now.Add(20*time.Hour).UnixMilli() + 1,
+		},
+		"a clock that was set back by a year": {
+			now.AddDate(1, 0, 0).UnixMilli(), now, now.UnixMilli(),
+		},
+		"the largest possible sequence": {math.MaxInt64, now, now.UnixMilli()},
+		"a clock that may be right": {
+			now.Add(-2 * day).UnixMilli(), now.Add(-day), now.UnixMilli(),
+		},
+		"a clock that may be days ahead": {0, now.Add(-3 * day), now.Add(-3 * day).UnixMilli()},
+		"a clock that may be days ahead, with a sequence of it": {
+			now.Add(-2 * day).UnixMilli(), now.Add(-3 * day), now.Add(-2*day).UnixMilli() + 1,
+		},
+		"the last is as far ahead as allowed": {ahead, now, ahead + 1},
 	} {
 		if got := NextReportSequence(c.last, now, c.verified); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
@@ -106,12 +133,18 @@ func TestReportBeyondALimitIsRefused(t *testing.T) {
 		"trouble":            func(r *Report) { r.Trouble = &ReportedTrouble{Message: long(513)} },
 		"trouble.reason":     func(r *Report) { r.Trouble = &ReportedTrouble{Reason: "\x1b[2J"} },
 		"takeover.phase":     func(r *Report) { r.Takeover = &ReportedTakeover{Phase: "finish"} },
-		"takeover.message":   func(r *Report) { r.Takeover = &ReportedTakeover{Phase: TakeoverClean, Message: long(513)} },
-		"takeover.adopted":   func(r *Report) { r.Takeover = &ReportedTakeover{Phase: TakeoverAdopt, Adopted: make([]string, 501)} },
+		"takeover.message": func(r *Report) {
+			r.Takeover = &ReportedTakeover{Phase: TakeoverClean, Message: long(513)}
+		},
+		"takeover.adopted": func(r *Report) {
+			r.Takeover = &ReportedTakeover{Phase: TakeoverAdopt, Adopted: make([]string, 501)}
+		},
 		"takeover.adopted[0]": func(r *Report) {
 			r.Takeover = &ReportedTakeover{Phase: TakeoverAdopt, Adopted: []string{long(318)}}
 		},
-		"takeover.removed": func(r *Report) { r.Takeover = &ReportedTakeover{Phase: TakeoverClean, Removed: make([]ObjectRef, 65)} },
+		"takeover.removed": func(r *Report) {
+			r.Takeover = &ReportedTakeover{Phase: TakeoverClean, Removed: make([]ObjectRef, 65)}
+		},
 		"takeover.removed[0]": func(r *Report) {
 			r.Takeover = &ReportedTakeover{Phase: TakeoverClean, Removed: []ObjectRef{{Version: "v1", Kind: "Service"}}}
 		},
@@ -124,7 +157,9 @@ func TestReportBeyondALimitIsRefused(t *testing.T) {
 		"modules[0]: manifest": func(r *Report) {
 			r.Modules[0].Manifest = &v1beta2.TrackingObject{PartialMeta: v1beta2.PartialMeta{Name: long(318)}}
 		},
-		"kyma.spec.modules": func(r *Report) { r.Kyma = &ReportedKyma{Spec: v1beta2.KymaSpec{Modules: make([]v1beta2.Module, 501)}} },
+		"kyma.spec.modules": func(r *Report) {
+			r.Kyma = &ReportedKyma{Spec: v1beta2.KymaSpec{Modules: make([]v1beta2.Module, 501)}}
+		},
 		"kyma.spec.modules[0]": func(r *Report) {
 			r.Kyma = &ReportedKyma{Spec: v1beta2.KymaSpec{Modules: []v1beta2.Module{{Name: long(318)}}}}
 		},
@@ -132,7 +167,9 @@ func TestReportBeyondALimitIsRefused(t *testing.T) {
 		t.Run(field, func(t *testing.T) {
 			report := sampleReport()
 			change(&report)
-			_, err := VerifyReport(response(t, report, signer), Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)})
+			_, err := VerifyReport(response(t, report, signer), Reporter{
+				Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer),
+			})
 			trusttest.WantReason(t, err, refusal.Malformed)
 			if !strings.Contains(err.Error(), "report: "+field) || len(err.Error()) > 1024 {
 				t.Errorf("got %v", err)
@@ -145,7 +182,9 @@ func TestReasonsOfALaterVersionAreAccepted(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	report := sampleReport()
 	report.Modules[0].Reason, report.Secrets = "Later", &ReportedSecrets{Revision: "1", Reason: "Later2", Trouble: "x"}
-	got, err := VerifyReport(response(t, report, signer), Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)})
+	got, err := VerifyReport(response(t, report, signer), Reporter{
+		Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer),
+	})
 	if err != nil || got.Modules[0].Reason != "Later" || got.Secrets.Reason != "Later2" {
 		t.Errorf("got %+v, %v", got.Modules, err)
 	}

@@ -14,7 +14,8 @@ func TestReportFileIsItsManifest(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	manifest := response(t, sampleReport(), signer)
 	read, err := ReadReportFile(manifest.Bytes)
-	if err != nil || !bytes.Equal(read.Bytes, manifest.Bytes) || read.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
+	if err != nil || !bytes.Equal(read.Bytes, manifest.Bytes) ||
+		read.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		t.Errorf("got %+v, %v", read.Descriptor, err)
 	}
 	claimed, err := ClaimedReport(read)

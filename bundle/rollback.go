@@ -13,7 +13,9 @@ func (t Trust) CheckVersions(b Bundle) error {
 		if !Older(m.Version, has) || b.Statement.Predicate.GoesBack(m.Module, has, m.Version) {
 			continue
 		}
-		return refusal.New(refusal.Downgrade, "module %s: the runtime has version %s, but the bundle contains %s without naming the rollback: roll back with `kcp-publisher rollout undo`, or remove the module first",
+		return refusal.New(refusal.Downgrade,
+			"module %s: the runtime has version %s, but the bundle contains %s without naming the rollback: roll "+
+				"back with `kcp-publisher rollout undo`, or remove the module first",
 			m.Module, has, m.Version)
 	}
 	return nil

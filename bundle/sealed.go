@@ -93,7 +93,8 @@ func checkSecretName(namespace, name string) error {
 // check refuses Secrets that exceed a limit, are ambiguous, or that agents never write.
 func (s Secrets) check() error {
 	if len(s.Secrets) > MaxSecrets || len(s.Removals) > MaxSecretRemovals {
-		return fmt.Errorf("%d Secrets and %d removals, at most %d and %d", len(s.Secrets), len(s.Removals), MaxSecrets, MaxSecretRemovals)
+		return fmt.Errorf("%d Secrets and %d removals, at most %d and %d", len(s.Secrets), len(s.Removals), MaxSecrets,
+			MaxSecretRemovals)
 	}
 	seen := map[string]bool{}
 	for _, one := range s.Secrets {
@@ -170,7 +171,9 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	plain, err := json.Marshal(sealedContent{Runtime: runtime, Secrets: Secrets{Secrets: sorted(s.Secrets), Removals: s.Removals}})
+	plain, err := json.Marshal(sealedContent{
+		Runtime: runtime, Secrets: Secrets{Secrets: sorted(s.Secrets), Removals: s.Removals},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +189,8 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 		return nil, err
 	}
 	if out.Len() > MaxSealedBytes {
-		return nil, fmt.Errorf("%d bytes when encrypted, at most %d: use fewer or smaller Secrets", out.Len(), MaxSealedBytes)
+		return nil,
+			fmt.Errorf("%d bytes when encrypted, at most %d: use fewer or smaller Secrets", out.Len(), MaxSealedBytes)
 	}
 	return &Sealed{Recipient: recipient, Revision: s.Named(recipient), Data: out.Bytes()}, nil
 }
@@ -216,11 +220,17 @@ func (s Secrets) Fitting(runtime string) (Secrets, error) {
 		size := sizes[one.At()]
 		switch {
 		case size > most:
-			problems = append(problems, fmt.Errorf("secret %s: %d bytes when encoded, at most %d for all Secrets of a runtime: make it smaller", one.At(), size, most))
+			problems = append(problems,
+				fmt.Errorf("secret %s: %d bytes when encoded, at most %d for all Secrets of a runtime: make it smaller",
+					one.At(), size, most))
 		case size > left:
-			problems = append(problems, fmt.Errorf("secret %s: %d bytes when encoded, %d of %d left by the others: use fewer or smaller Secrets", one.At(), size, left, most))
+			problems = append(problems,
+				fmt.Errorf(
+					"secret %s: %d bytes when encoded, %d of %d left by the others: use fewer or smaller Secrets",
+					one.At(), size, left, most))
 		case len(fitting.Secrets) == MaxSecrets:
-			problems = append(problems, fmt.Errorf("secret %s: the runtime already has the maximum of %d", one.At(), MaxSecrets))
+			problems = append(problems,
+				fmt.Errorf("secret %s: the runtime already has the maximum of %d", one.At(), MaxSecrets))
 		default:
 			fitting.Secrets = append(fitting.Secrets, one)
 			left -= size
@@ -243,7 +253,10 @@ func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, er
 		return Secrets{}, fmt.Errorf("%d bytes when encrypted, at most %d", len(s.Data), MaxSealedBytes)
 	}
 	if s.Recipient != identity.Recipient().String() {
-		return Secrets{}, errors.New("encrypted to another agent's key: the control plane encrypts them again once it has read this agent's report")
+		return Secrets{},
+			errors.New(
+				"encrypted to another agent's key: the control plane encrypts them again once it has read this " +
+					"agent's report")
 	}
 	r, err := age.Decrypt(bytes.NewReader(s.Data), identity)
 	if err != nil {
@@ -255,7 +268,8 @@ func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, er
 	}
 	var content sealedContent
 	if err := decodeStrict(plain, &content); err != nil {
-		return Secrets{}, errors.New("cannot be decoded by this agent version") // the decoder's error could quote content
+		// the decoder's error could quote content
+		return Secrets{}, errors.New("cannot be decoded by this agent version")
 	}
 	if content.Runtime != runtime {
 		return Secrets{}, errors.New("encrypted for another runtime")

@@ -108,38 +108,49 @@ func encrypted(t *testing.T, to *age.X25519Identity, plain string) *Sealed {
 func TestOpenRefusesProtectedAndInvalidSecrets(t *testing.T) {
 	own := identity(t)
 	one := func(namespace, name, kind string) string {
-		return fmt.Sprintf(
-			`{"runtime":"r-17","secrets":[{"namespace":%q,"name":%q,"type":%q,"data":{"a":"%s"}}]}`,
-			namespace,
-			name,
-			kind,
-			"c2VjcmV0",
-		)
+		return fmt.Sprintf(`{"runtime":"r-17","secrets":[{"namespace":%q,"name":%q,"type":%q,"data":{"a":"%s"}}]}`,
+			namespace, name, kind, "c2VjcmV0")
 	}
-	many := `{"runtime":"r-17","secrets":[` + strings.TrimSuffix(
-		strings.Repeat(`{"namespace":"a","name":"b","data":{}},`, MaxSecrets+1),
-		",",
-	) + `]}`
+	many := `{"runtime":"r-17","secrets":[` +
+		strings.TrimSuffix(strings.Repeat(`{"namespace":"a","name":"b","data":{}},`, MaxSecrets+1), ",") + `]}`
 	for name, c := range map[string]struct{ plain, why string }{
 		"the agent's own state":             {one("kyma-system", "skr-agent-state", ""), "reserved for the agent"},
 		"the agent's stored content":        {one("kyma-system", "kyma-pull-content-1", ""), "reserved for the agent"},
 		"a system namespace of the cluster": {one("kube-system", "a", ""), "reserved for the cluster"},
-		"a token of a ServiceAccount":       {one("a", "b", "kubernetes.io/service-account-token"), "reserved for Kubernetes"},
-		"a token to join the cluster":       {one("a", "b", "bootstrap.kubernetes.io/token"), "reserved for Kubernetes"},
-		"a namespace with a path":           {one("a/../b", "c", ""), "want a valid namespace and name"},
-		"a name with a path":                {one("a", "b/c", ""), "want a valid namespace and name"},
-		"two of a name":                     {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}},{"namespace":"a","name":"b","data":{}}]}`, "duplicate"},
-		"one that is also a removal":        {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}}],"removals":["a/b"]}`, "in both secrets and removals"},
-		"a removal of the agent's key":      {`{"runtime":"r-17","secrets":[],"removals":["kyma-system/skr-agent-key"]}`, "reserved for the agent"},
-		"a removal without a namespace":     {`{"runtime":"r-17","secrets":[],"removals":["b"]}`, "want a valid namespace and name"},
-		"too many":                          {many, "at most 64"},
-		"an unknown field":                  {`{"runtime":"r-17","secrets":[],"finalizers":["c2VjcmV0"]}`, "cannot be decoded"},
-		"a duplicate field":                 {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "cannot be decoded"},
-		"a field in another case":           {`{"runtime":"r-17","Secrets":[]}`, "cannot be decoded"},
-		"text other than JSON":              {"c2VjcmV0", "cannot be decoded"},
-		"JSON of another shape":             {`["c2VjcmV0"]`, "cannot be decoded"},
-		"data that is not in base64":        {`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`, "cannot be decoded"},
-		"an empty object":                   {`{}`, "another runtime"},
+		"a token of a ServiceAccount": {
+			one("a", "b", "kubernetes.io/service-account-token"), "reserved for Kubernetes",
+		},
+		"a token to join the cluster": {
+			one("a", "b", "bootstrap.kubernetes.io/token"), "reserved for Kubernetes",
+		},
+		"a namespace with a path": {one("a/../b", "c", ""), "want a valid namespace and name"},
+		"a name with a path":      {one("a", "b/c", ""), "want a valid namespace and name"},
+		"two of a name": {
+			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}},{"namespace":"a","name":"b","data":{}}]}`, "duplicate",
+		},
+		"one that is also a removal": {
+			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{}}],"removals":["a/b"]}`,
+			"in both secrets and removals",
+		},
+		"a removal of the agent's key": {
+			`{"runtime":"r-17","secrets":[],"removals":["kyma-system/skr-agent-key"]}`, "reserved for the agent",
+		},
+		"a removal without a namespace": {
+			`{"runtime":"r-17","secrets":[],"removals":["b"]}`, "want a valid namespace and name",
+		},
+		"too many": {many, "at most 64"},
+		"an unknown field": {
+			`{"runtime":"r-17","secrets":[],"finalizers":["c2VjcmV0"]}`, "cannot be decoded",
+		},
+		"a duplicate field":       {`{"runtime":"r-17","runtime":"r-17","secrets":[]}`, "cannot be decoded"},
+		"a field in another case": {`{"runtime":"r-17","Secrets":[]}`, "cannot be decoded"},
+		"text other than JSON":    {"c2VjcmV0", "cannot be decoded"},
+		"JSON of another shape":   {`["c2VjcmV0"]`, "cannot be decoded"},
+		"data that is not in base64": {
+			`{"runtime":"r-17","secrets":[{"namespace":"a","name":"b","data":{"a":"-c2VjcmV0-"}}]}`,
+			"cannot be decoded",
+		},
+		"an empty object": {`{}`, "another runtime"},
 	} {
 		if _, err := encrypted(t, own, c.plain).Open(trusttest.Runtime, own); err == nil ||
 			!strings.Contains(err.Error(), c.why) ||

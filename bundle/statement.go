@@ -69,7 +69,8 @@ type Predicate struct {
 	Critical []Feature `json:"critical,omitempty"`
 	// Values are the values that the state's modules use and the runtime has.
 	Values Values `json:"values,omitempty"`
-	// Kyma names the runtime's Kyma in the control plane. Its UID is KymaUID. Publishers from before 0.1.0 leave it out.
+	// Kyma names the runtime's Kyma in the control plane. Its UID is KymaUID. Publishers from before 0.1.0 leave it
+	// out.
 	Kyma *trust.Kyma `json:"kyma,omitempty"`
 	// FormerKymas are the Kymas that handed the runtime over, the newest last, at most MaxFormerKymas. An agent that
 	// enrolled under one of them accepts the statement.
@@ -101,7 +102,8 @@ const AudienceNobody = "nobody"
 type Audience struct {
 	Runtime string `json:"runtime"`
 	// ClusterUID is the UID of the kube-system namespace in the cluster that enrolled. A copy of the agent's Secrets in
-	// another cluster refuses the bundle. A cluster that is restored from a snapshot has the same UID: see Report.Instance.
+	// another cluster refuses the bundle. A cluster that is restored from a snapshot has the same UID: see
+	// Report.Instance.
 	ClusterUID string `json:"clusterUID,omitempty"`
 	// KeyThumbprint is the thumbprint of the agent's key, once enrolled.
 	KeyThumbprint string `json:"keyThumbprint,omitempty"`

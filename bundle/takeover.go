@@ -15,13 +15,14 @@ import (
 type TakeoverPhase string
 
 const (
-	// TakeoverAdopt means that the agent adopts modules at their installed versions. It removes nothing of the other product, so
-	// that product can resume.
+	// TakeoverAdopt means that the agent adopts modules at their installed versions. It removes nothing of the other
+	// product, so that product can resume.
 	TakeoverAdopt TakeoverPhase = "adopt"
-	// TakeoverClean means that the agent removes the other product's own objects from the runtime. This phase cannot be undone.
+	// TakeoverClean means that the agent removes the other product's own objects from the runtime. This phase cannot be
+	// undone.
 	TakeoverClean TakeoverPhase = "clean"
-	// TakeoverRelease means that the agent returns the modules. They stay installed, and the agent no longer owns anything in the
-	// runtime.
+	// TakeoverRelease means that the agent returns the modules. They stay installed, and the agent no longer owns
+	// anything in the runtime.
 	TakeoverRelease TakeoverPhase = "release"
 )
 
@@ -65,7 +66,9 @@ func compareObjects(a, b ObjectRef) int {
 // require.
 func SortObjects(objects []ObjectRef) []ObjectRef {
 	objects = slices.Clone(objects)
-	slices.SortStableFunc(objects, func(a, b ObjectRef) int { return cmp.Or(compareObjects(a, b), strings.Compare(a.Version, b.Version)) })
+	slices.SortStableFunc(objects, func(a, b ObjectRef) int {
+		return cmp.Or(compareObjects(a, b), strings.Compare(a.Version, b.Version))
+	})
 	return slices.CompactFunc(objects, func(a, b ObjectRef) bool { return compareObjects(a, b) == 0 })
 }
 
@@ -91,7 +94,8 @@ func (o ObjectRef) Check() error {
 	// Names of roles can contain colons, so only characters that are invalid in a path are refused.
 	named := WatchedObject{Namespace: o.Namespace, Name: o.Name}
 	if !named.Valid() || strings.ContainsAny(o.Name, "/%") || o.Name == "." || o.Name == ".." {
-		return fmt.Errorf("name %s: want the name of an object, at most %d bytes", Quote(o.Name, maxQuotedBytes), maxNameBytes)
+		return fmt.Errorf("name %s: want the name of an object, at most %d bytes", Quote(o.Name, maxQuotedBytes),
+			maxNameBytes)
 	}
 	return nil
 }
@@ -112,7 +116,8 @@ func checkObjects(objects []ObjectRef) error {
 // checkTakeover checks the phase and the inherited objects.
 func (s DesiredState) checkTakeover() error {
 	if !s.Takeover.known() {
-		return fmt.Errorf("takeover %s: want %s, %s, %s or nothing", Quote(string(s.Takeover), maxQuotedBytes), TakeoverAdopt, TakeoverClean, TakeoverRelease)
+		return fmt.Errorf("takeover %s: want %s, %s, %s or nothing", Quote(string(s.Takeover), maxQuotedBytes),
+			TakeoverAdopt, TakeoverClean, TakeoverRelease)
 	}
 	inherited := 0
 	for i, m := range s.All() {
@@ -159,7 +164,8 @@ func (r Report) checkTakeover() error {
 		return nil
 	}
 	if t.Phase == "" || !t.Phase.known() {
-		return fmt.Errorf("takeover.phase %s: want %s, %s or %s", Quote(string(t.Phase), maxQuotedBytes), TakeoverAdopt, TakeoverClean, TakeoverRelease)
+		return fmt.Errorf("takeover.phase %s: want %s, %s or %s", Quote(string(t.Phase), maxQuotedBytes), TakeoverAdopt,
+			TakeoverClean, TakeoverRelease)
 	}
 	if len(t.Message) > MaxMessageBytes {
 		return fmt.Errorf("takeover.message: %d bytes, at most %d", len(t.Message), MaxMessageBytes)

@@ -32,7 +32,9 @@ func takenOverReport() Report {
 
 func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 	service := ObjectRef{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "keda"}
-	role := ObjectRef{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Name: "keda:external-metrics"}
+	role := ObjectRef{
+		Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Name: "keda:external-metrics",
+	}
 	with := func(change func(*ObjectRef)) []ObjectRef {
 		o := service
 		change(&o)
@@ -47,12 +49,18 @@ func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 		inherited []ObjectRef
 		want      string // empty for no error
 	}{
-		"nothing":                        {nil, ""},
-		"objects in order":               {[]ObjectRef{service, role}, ""},
-		"the maximum number":             {many[:MaxInherited], ""},
-		"one more than the maximum":      {many, "inherit 5001 objects in total, at most 5000"},
-		"one twice":                      {[]ObjectRef{service, service}, "manifests[0].inherited[1]: Service kyma-system/keda: want unique objects, sorted"},
-		"one twice, in another version":  {[]ObjectRef{service, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"}}, "want unique objects"},
+		"nothing":                   {nil, ""},
+		"objects in order":          {[]ObjectRef{service, role}, ""},
+		"the maximum number":        {many[:MaxInherited], ""},
+		"one more than the maximum": {many, "inherit 5001 objects in total, at most 5000"},
+		"one twice": {
+			[]ObjectRef{service, service},
+			"manifests[0].inherited[1]: Service kyma-system/keda: want unique objects, sorted",
+		},
+		"one twice, in another version": {
+			[]ObjectRef{service, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"}},
+			"want unique objects",
+		},
 		"not in order":                   {[]ObjectRef{role, service}, "manifests[0].inherited[1]"},
 		"without a kind":                 {with(func(o *ObjectRef) { o.Kind = "" }), "manifests[0].inherited[0]: kind"},
 		"a kind that is a path":          {with(func(o *ObjectRef) { o.Kind = "pods/exec" }), "kind"},
@@ -63,7 +71,9 @@ func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 		"a name that is a path":          {with(func(o *ObjectRef) { o.Name = "a/b" }), "name"},
 		"a name of two dots":             {with(func(o *ObjectRef) { o.Name = ".." }), "name"},
 		"a name with a control sequence": {with(func(o *ObjectRef) { o.Name = "a\x1b[2J" }), `name "a\x1b[2J"`},
-		"a name that is too long":        {with(func(o *ObjectRef) { o.Name = strings.Repeat("a", 254) }), "at most 253"},
+		"a name that is too long": {
+			with(func(o *ObjectRef) { o.Name = strings.Repeat("a", 254) }), "at most 253",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			state := sampleState()
@@ -78,14 +88,17 @@ func TestInheritedObjectsMustBeUniqueAndSorted(t *testing.T) {
 			}
 		})
 	}
-	shuffled := []ObjectRef{role, service, role, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"}}
+	shuffled := []ObjectRef{
+		role, service, role, {Version: "v2", Kind: "Service", Namespace: "kyma-system", Name: "keda"},
+	}
 	if got := SortObjects(shuffled); !slices.Equal(got, []ObjectRef{service, role}) || shuffled[0] != role {
 		t.Errorf("sorted is %v of %v", got, shuffled)
 	}
 }
 
 func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
-	for phase, good := range map[TakeoverPhase]bool{"": true, TakeoverAdopt: true, TakeoverClean: true, TakeoverRelease: true, "Adopt": false, "finish": false} {
+	for phase, good := range map[TakeoverPhase]bool{"": true, TakeoverAdopt: true, TakeoverClean: true,
+		TakeoverRelease: true, "Adopt": false, "finish": false} {
 		state := takenOverState()
 		state.Takeover = phase
 		data, err := EncodeDesiredState(state)
@@ -93,7 +106,9 @@ func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		read, err := DecodeDesiredState(data)
-		if good && (err != nil || !reflect.DeepEqual(read.Manifests[0].Inherited, state.Manifests[0].Inherited) || read.Takeover != phase) {
+		if good &&
+			(err != nil || !reflect.DeepEqual(read.Manifests[0].Inherited, state.Manifests[0].Inherited) ||
+				read.Takeover != phase) {
 			t.Errorf("%q: %v, %v", phase, read, err)
 		}
 		if !good && (err == nil || !strings.Contains(err.Error(), "want adopt, clean, release or nothing")) {
@@ -107,7 +122,8 @@ func TestUnknownTakeoverPhasesAreRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := DecodeDesiredState(data); err == nil || !strings.Contains(err.Error(), "offers[0].inherited: only manifests inherit objects") {
+	if _, err := DecodeDesiredState(data); err == nil ||
+		!strings.Contains(err.Error(), "offers[0].inherited: only manifests inherit objects") {
 		t.Errorf("an offer with inherited objects: %v", err)
 	}
 }

@@ -49,7 +49,8 @@ func CheckValueName(name string) error {
 	}
 	if len(validation.IsDNS1035Label(name)) > 0 {
 		return fmt.Errorf(
-			"value name %s: want at most 63 lower-case letters, digits and hyphens, beginning with a letter, or %s and the key of a label",
+			"value name %s: want at most 63 lower-case letters, digits and hyphens, beginning with a letter, or %s "+
+				"and the key of a label",
 			Quote(name, maxQuotedBytes),
 			LabelValuePrefix,
 		)
@@ -167,7 +168,8 @@ func UndefinedValues(module string, names []string) error {
 	}
 	return reason.Errorf(
 		reason.ValueUndefined,
-		"module %s: value %s is not defined for this runtime: set annotation %s or the label of its Kyma in the control plane",
+		"module %s: value %s is not defined for this runtime: set annotation %s or the label of its Kyma in the "+
+			"control plane",
 		module,
 		strings.Join(names, ", "),
 		v1beta2.AnnotationValues,

@@ -76,7 +76,8 @@ func TestValuesDoNotDecideWhichObjectItIs(t *testing.T) {
 	values := ModuleValues{"region": &region}
 	for _, object := range []string{
 		`{"apiVersion":"${kyma-pull.dev/values.region}/v1","spec":{}}`, `{"kind":"${kyma-pull.dev/values.region}"}`,
-		`{"metadata":{"name":"a-${kyma-pull.dev/values.region}"}}`, `{"metadata":{"annotations":{"${kyma-pull.dev/values.region}":"a"}}}`,
+		`{"metadata":{"name":"a-${kyma-pull.dev/values.region}"}}`,
+		`{"metadata":{"annotations":{"${kyma-pull.dev/values.region}":"a"}}}`,
 	} {
 		var o map[string]any
 		if err := json.Unmarshal([]byte(object), &o); err != nil {

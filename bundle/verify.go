@@ -47,8 +47,8 @@ type Accepted struct {
 	Statement digest.Digest `json:"statement,omitempty"`
 	// NewestTime is the latest verified time. No check runs with an older clock.
 	NewestTime time.Time `json:"newestTime"`
-	// Kyma is the Kyma that the runtime enrolled under, zero before that is known. TokenExpires is the expiry of the newest
-	// token that assigned it, Unix seconds, 0 for none.
+	// Kyma is the Kyma that the runtime enrolled under, zero before that is known. TokenExpires is the expiry of the
+	// newest token that assigned it, Unix seconds, 0 for none.
 	Kyma         trust.Kyma `json:"kyma,omitzero"`
 	TokenExpires int64      `json:"tokenExpires,omitempty"`
 }
@@ -145,9 +145,7 @@ func publisherKey(thumbprint string, root trust.Root, former ...trust.Root) cryp
 
 // authenticStatement returns the statement if a publisher key of the roots signed it and it is about a desired state.
 func authenticStatement(
-	manifest ocispec.Manifest,
-	root trust.Root,
-	former ...trust.Root,
+	manifest ocispec.Manifest, root trust.Root, former ...trust.Root,
 ) (Statement, signedBy, *refusal.Error) {
 	var statement Statement
 	signed, refused := readAttestation([]byte(manifest.Annotations[AnnotationAttestation]))
@@ -157,12 +155,9 @@ func authenticStatement(
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	key := publisherKey(hint, root, former...)
 	if key == nil {
-		return statement, signedBy{}, refusal.New(
-			refusal.UnknownKey,
-			"signed by key %s, which is not a publisher key of root version %d",
-			trust.ShortThumbprint(hint),
-			root.Version,
-		)
+		return statement, signedBy{},
+			refusal.New(refusal.UnknownKey, "signed by key %s, which is not a publisher key of root version %d",
+				trust.ShortThumbprint(hint), root.Version)
 	}
 	payload, refused := signed.authenticate(key)
 	if refused != nil {
@@ -198,14 +193,8 @@ func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error
 		return refusal.New(refusal.Malformed, "statement: %w", err)
 	}
 	if found.Type != StatementType || found.PredicateType != predicateType {
-		return refusal.New(
-			refusal.PredicateType,
-			"statement has type %q and predicate type %q, want %q and %q",
-			found.Type,
-			found.PredicateType,
-			StatementType,
-			predicateType,
-		)
+		return refusal.New(refusal.PredicateType, "statement has type %q and predicate type %q, want %q and %q",
+			found.Type, found.PredicateType, StatementType, predicateType)
 	}
 	if refused := checkCritical(payload); refused != nil {
 		return refused
@@ -218,34 +207,21 @@ func decodeStatement(payload []byte, predicateType string, v any) *refusal.Error
 
 func checkAudience(audience Audience, pinned Trust) *refusal.Error {
 	if audience.Runtime == "" || audience.Runtime != pinned.Runtime {
-		return refusal.New(
-			refusal.WrongRuntime,
-			"intended for runtime %q, but this is runtime %q",
-			audience.Runtime,
-			pinned.Runtime,
-		)
+		return refusal.New(refusal.WrongRuntime, "intended for runtime %q, but this is runtime %q", audience.Runtime,
+			pinned.Runtime)
 	}
 	if audience.ClusterUID != "" && pinned.ClusterUID != "" && audience.ClusterUID != pinned.ClusterUID {
-		return refusal.New(
-			refusal.WrongCluster,
+		return refusal.New(refusal.WrongCluster,
 			"intended for cluster %s, but this is cluster %s: a cluster cannot use another cluster's runtime id",
-			audience.ClusterUID,
-			pinned.ClusterUID,
-		)
+			audience.ClusterUID, pinned.ClusterUID)
 	}
 	if audience.KeyThumbprint == AudienceNobody && pinned.KeyThumbprint != "" {
-		return refusal.New(
-			refusal.WrongCluster,
-			"the control plane revoked this agent's key: delete the key's Secret and enroll the runtime again",
-		)
+		return refusal.New(refusal.WrongCluster,
+			"the control plane revoked this agent's key: delete the key's Secret and enroll the runtime again")
 	}
 	if audience.KeyThumbprint != "" && pinned.KeyThumbprint != "" && audience.KeyThumbprint != pinned.KeyThumbprint {
-		return refusal.New(
-			refusal.WrongCluster,
-			"intended for an agent with key %s, but this agent has key %s",
-			trust.ShortThumbprint(audience.KeyThumbprint),
-			trust.ShortThumbprint(pinned.KeyThumbprint),
-		)
+		return refusal.New(refusal.WrongCluster, "intended for an agent with key %s, but this agent has key %s",
+			trust.ShortThumbprint(audience.KeyThumbprint), trust.ShortThumbprint(pinned.KeyThumbprint))
 	}
 	return nil
 }
@@ -259,37 +235,27 @@ func checkEpoch(epoch, root int64) *refusal.Error {
 
 func checkRootTime(root trust.Root, clock time.Time) *refusal.Error {
 	if !clock.Before(root.Expires) {
-		return refusal.New(
-			refusal.RootExpired,
-			"root of trust version %d expired at %s: sign a new version with `kcp-publisher keys rotate`",
-			root.Version,
-			stamp(root.Expires),
-		)
+		return refusal.New(refusal.RootExpired,
+			"root of trust version %d expired at %s: sign a new version with `kcp-publisher keys rotate`", root.Version,
+			stamp(root.Expires))
 	}
 	return nil
 }
 
 func checkTime(p Predicate, clock time.Time, skew time.Duration) *refusal.Error {
 	if p.IssuedAt.IsZero() || !p.ExpiresAt.After(p.IssuedAt) {
-		return refusal.New(refusal.Malformed, "issuedAt %s is not before expiresAt %s", stamp(p.IssuedAt), stamp(p.ExpiresAt))
+		return refusal.New(refusal.Malformed, "issuedAt %s is not before expiresAt %s", stamp(p.IssuedAt),
+			stamp(p.ExpiresAt))
 	}
 	if !clock.Before(p.ExpiresAt) {
-		return refusal.New(
-			refusal.Expired,
+		return refusal.New(refusal.Expired,
 			"expired at %s, %s before the time of this clock (%s): correct the clock if it is wrong",
-			stamp(p.ExpiresAt),
-			clock.Sub(p.ExpiresAt).Round(time.Second),
-			stamp(clock),
-		)
+			stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second), stamp(clock))
 	}
 	if p.IssuedAt.After(clock.Add(cmp.Or(skew, trust.MaxClockSkew))) {
-		return refusal.New(
-			refusal.NotYetIssued,
+		return refusal.New(refusal.NotYetIssued,
 			"issued at %s, %s ahead of this clock (%s): check the clocks of both sides and correct the wrong one",
-			stamp(p.IssuedAt),
-			p.IssuedAt.Sub(clock).Round(time.Second),
-			stamp(clock),
-		)
+			stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second), stamp(clock))
 	}
 	return nil
 }
@@ -299,15 +265,11 @@ func checkSequence(p Predicate, d, statement digest.Digest, last Accepted) *refu
 	case p.Sequence < 1:
 		return refusal.New(refusal.Malformed, "sequence %d is not positive", p.Sequence)
 	case p.Sequence < last.Sequence:
-		return refusal.New(refusal.Rollback, "sequence %d is older than the accepted sequence %d", p.Sequence, last.Sequence)
+		return refusal.New(refusal.Rollback, "sequence %d is older than the accepted sequence %d", p.Sequence,
+			last.Sequence)
 	case p.Sequence == last.Sequence && d != last.Digest && statement != last.Statement:
-		return refusal.New(
-			refusal.Equivocation,
-			"sequence %d was accepted with digest %s, but this bundle has digest %s",
-			p.Sequence,
-			last.Digest,
-			d,
-		)
+		return refusal.New(refusal.Equivocation,
+			"sequence %d was accepted with digest %s, but this bundle has digest %s", p.Sequence, last.Digest, d)
 	}
 	return nil
 }
@@ -316,22 +278,14 @@ func checkSequence(p Predicate, d, statement digest.Digest, last Accepted) *refu
 func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *refusal.Error {
 	want := append([]ocispec.Descriptor{manifest.Config}, manifest.Layers...)
 	if len(subjects) != len(want) {
-		return refusal.New(
-			refusal.WrongDigest,
-			"the statement covers %d blobs, but the manifest has %d",
-			len(subjects),
-			len(want),
-		)
+		return refusal.New(refusal.WrongDigest, "the statement covers %d blobs, but the manifest has %d", len(subjects),
+			len(want))
 	}
 	for i, descriptor := range want {
 		if signed := subjects[i].digest(); signed != descriptor.Digest || signed.Validate() != nil {
-			return refusal.New(
-				refusal.WrongDigest,
-				"%s has digest %q, but the signed digest is %q; want the same sha256",
-				blobName(i),
-				descriptor.Digest,
-				signed,
-			)
+			return refusal.New(refusal.WrongDigest,
+				"%s has digest %q, but the signed digest is %q; want the same sha256", blobName(i), descriptor.Digest,
+				signed)
 		}
 	}
 	return nil

@@ -25,9 +25,11 @@ func TestVerifyAcceptsAnHonestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Accepted{
-		Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest, Statement: verified.Accepted.Statement, NewestTime: trusttest.Now.Add(-time.Hour),
+		Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest, Statement: verified.Accepted.Statement,
+		NewestTime: trusttest.Now.Add(-time.Hour),
 	}
-	if want.Statement == "" || verified.Accepted != want || verified.Gap || verified.KeyThumbprint != trusttest.Thumbprint(t, a.signer) {
+	if want.Statement == "" || verified.Accepted != want || verified.Gap ||
+		verified.KeyThumbprint != trusttest.Thumbprint(t, a.signer) {
 		t.Errorf("got %+v, want to remember %+v", verified, want)
 	}
 	opened, err := verified.Open(a.documents.State.Bytes, a.documents.Catalog.Bytes)
@@ -48,7 +50,8 @@ func TestVerifyAcceptsComposedBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, signer := range map[string]trust.Signer{"with an ECDSA P-256 key": trusttest.NewSigner(t), "with an Ed25519 key": ed} {
+	for name, signer := range map[string]trust.Signer{"with an ECDSA P-256 key": trusttest.NewSigner(t),
+		"with an Ed25519 key": ed} {
 		t.Run(name, func(t *testing.T) {
 			documents := sampleDocuments(t)
 			manifest, err := Compose(documents, samplePredicate(), signer)
@@ -75,7 +78,8 @@ func TestBundleNamesItsCommit(t *testing.T) {
 	if err != nil || verified.Statement.Predicate.Source == nil || *verified.Statement.Predicate.Source != want {
 		t.Errorf("got %+v, %v", verified.Statement.Predicate.Source, err)
 	}
-	if verified.Config.Digest != a.documents.State.Descriptor.Digest || strings.Contains(string(a.documents.State.Bytes), want.Commit) {
+	if verified.Config.Digest != a.documents.State.Descriptor.Digest ||
+		strings.Contains(string(a.documents.State.Bytes), want.Commit) {
 		t.Error("the shared documents contain the commit")
 	}
 }
@@ -103,31 +107,69 @@ func checks(tb testing.TB) []struct {
 		{"the manifest is larger than the limit", onResponse(func(f *Fetched) {
 			f.Bytes = append(f.Bytes, strings.Repeat(" ", MaxManifestBytes)...)
 		}), refusal.TooLarge},
-		{"the manifest is not what its digest says", onResponse(func(f *Fetched) { f.Descriptor.Digest = digest.FromString("other") }), refusal.WrongDigest},
-		{"the response has the media type of an index", onResponse(func(f *Fetched) { f.Descriptor.MediaType = ocispec.MediaTypeImageIndex }), refusal.MediaType},
+		{
+			"the manifest is not what its digest says",
+			onResponse(func(f *Fetched) { f.Descriptor.Digest = digest.FromString("other") }), refusal.WrongDigest,
+		},
+		{
+			"the response has the media type of an index",
+			onResponse(func(f *Fetched) { f.Descriptor.MediaType = ocispec.MediaTypeImageIndex }), refusal.MediaType,
+		},
 		{"the manifest is also an index", onBody(replace(tb, "{", `{"manifests":[],`)), refusal.Malformed},
-		{"the body has the media type of an index", onBody(replace(tb, ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex)), refusal.MediaType},
+		{
+			"the body has the media type of an index",
+			onBody(replace(tb, ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex)), refusal.MediaType,
+		},
 		{"the artifact is a report", onBody(replace(tb, ArtifactTypeBundle, ArtifactTypeReport)), refusal.MediaType},
-		{"the config is of another type", onBody(replace(tb, MediaTypeDesiredState, MediaTypeCatalog)), refusal.MediaType},
-		{"the attestation is of another version", onEnvelope(func(a *attestation) { a.MediaType = strings.Replace(a.MediaType, "v0.3", "v0.2", 1) }), refusal.MediaType},
-		{"the payload is of another type", onEnvelope(func(a *attestation) { a.Envelope.PayloadType = "text/plain" }), refusal.MediaType},
+		{
+			"the config is of another type", onBody(replace(tb, MediaTypeDesiredState, MediaTypeCatalog)),
+			refusal.MediaType,
+		},
+		{
+			"the attestation is of another version",
+			onEnvelope(func(a *attestation) { a.MediaType = strings.Replace(a.MediaType, "v0.3", "v0.2", 1) }),
+			refusal.MediaType,
+		},
+		{
+			"the payload is of another type",
+			onEnvelope(func(a *attestation) { a.Envelope.PayloadType = "text/plain" }), refusal.MediaType,
+		},
 		{"there are two signatures", onEnvelope(func(a *attestation) {
 			a.Envelope.Signatures = append(a.Envelope.Signatures, a.Envelope.Signatures[0])
 		}), refusal.Malformed},
-		{"the root does not list the key", func(a *attempt) { a.trust.Root = trusttest.RootFor(tb, trusttest.NewSigner(tb)) }, refusal.UnknownKey},
+		{
+			"the root does not list the key",
+			func(a *attempt) { a.trust.Root = trusttest.RootFor(tb, trusttest.NewSigner(tb)) }, refusal.UnknownKey,
+		},
 		{"the signature is another key's", onEnvelope(func(at *attestation) {
 			at.Envelope.Signatures[0].Sig = sign(tb, trusttest.NewSigner(tb), string(at.Envelope.Payload))
 		}), refusal.BadSignature},
 		{"the statement is about a report", func(a *attempt) {
 			a.statement = append(a.statement, func(s *Statement) { s.PredicateType = PredicateReport })
 		}, refusal.PredicateType},
-		{"it is meant for another runtime", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime},
-		{"it is meant for another cluster of the same id", func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.ClusterUID = "clone" }) }, refusal.WrongCluster},
-		{"it is of another epoch", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 2 }) }, refusal.WrongEpoch},
+		{
+			"it is meant for another runtime",
+			func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime,
+		},
+		{
+			"it is meant for another cluster of the same id",
+			func(a *attempt) {
+				a.predicate(func(p *Predicate) { p.Audience.ClusterUID = "clone" })
+			}, refusal.WrongCluster,
+		},
+		{
+			"it is of another epoch", func(a *attempt) { a.predicate(func(p *Predicate) { p.Epoch = 2 }) },
+			refusal.WrongEpoch,
+		},
 		{"its time is over", func(a *attempt) { a.now = trusttest.Now.AddDate(0, 1, 0) }, refusal.Expired},
-		{"a newer one was accepted", func(a *attempt) { a.trust.Last.Epoch, a.trust.Last.Sequence = 1, 101 }, refusal.Rollback},
+		{
+			"a newer one was accepted", func(a *attempt) { a.trust.Last.Epoch, a.trust.Last.Sequence = 1, 101 },
+			refusal.Rollback,
+		},
 		{"the config is not what was signed", func(a *attempt) {
-			a.statement = append(a.statement, func(s *Statement) { s.Subject[0] = subjectOf("config", digest.FromString("other")) })
+			a.statement = append(a.statement, func(s *Statement) {
+				s.Subject[0] = subjectOf("config", digest.FromString("other"))
+			})
 		}, refusal.WrongDigest},
 	}
 }
@@ -223,7 +265,9 @@ func TestVerifyDecides(t *testing.T) {
 			a.attestation = append(a.attestation, func(string) string { return "" })
 		}, refusal.Unsigned},
 		{"a bundle whose attestation is too large is refused", func(_ *testing.T, a *attempt) {
-			a.attestation = append(a.attestation, func(s string) string { return s + strings.Repeat(" ", MaxAttestationBytes) })
+			a.attestation = append(a.attestation, func(s string) string {
+				return s + strings.Repeat(" ", MaxAttestationBytes)
+			})
 		}, refusal.TooLarge},
 		{"an attestation without a signature is refused", func(_ *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.Envelope.Signatures = nil })
@@ -240,7 +284,9 @@ func TestVerifyDecides(t *testing.T) {
 			a.envelope = append(a.envelope, func(at *attestation) { at.VerificationMaterial.PublicKey.Hint = hint })
 		}, refusal.BadSignature},
 		{"a payload that was changed after signing is refused", func(_ *testing.T, a *attempt) {
-			a.envelope = append(a.envelope, func(at *attestation) { at.Envelope.Payload[len(at.Envelope.Payload)/2] ^= 1 })
+			a.envelope = append(a.envelope, func(at *attestation) {
+				at.Envelope.Payload[len(at.Envelope.Payload)/2] ^= 1
+			})
 		}, refusal.BadSignature},
 		{"a signature of the payload without its type is refused", func(t *testing.T, a *attempt) {
 			a.envelope = append(a.envelope, func(at *attestation) {
@@ -286,13 +332,19 @@ func TestVerifyDecides(t *testing.T) {
 			a.predicate(func(p *Predicate) { p.Audience.KeyThumbprint = "mine" })
 			a.trust.KeyThumbprint = "mine"
 		}, ""},
-		{"an older epoch than the root's is refused", func(_ *testing.T, a *attempt) { a.trust.Root.Epoch = 2 }, refusal.WrongEpoch},
+		{
+			"an older epoch than the root's is refused", func(_ *testing.T, a *attempt) { a.trust.Root.Epoch = 2 },
+			refusal.WrongEpoch,
+		},
 
 		// The time.
 		{"a bundle is accepted until just before it expires", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().ExpiresAt.Add(-1)
 		}, ""},
-		{"a bundle is refused at the moment it expires", func(_ *testing.T, a *attempt) { a.now = samplePredicate().ExpiresAt }, refusal.Expired},
+		{
+			"a bundle is refused at the moment it expires",
+			func(_ *testing.T, a *attempt) { a.now = samplePredicate().ExpiresAt }, refusal.Expired,
+		},
 		{"a bundle from slightly ahead is accepted", func(_ *testing.T, a *attempt) {
 			a.now = samplePredicate().IssuedAt.Add(-trust.MaxClockSkew)
 		}, ""},
@@ -308,7 +360,10 @@ func TestVerifyDecides(t *testing.T) {
 		{"a clock that was set back does not accept an expired bundle", func(_ *testing.T, a *attempt) {
 			a.trust.Last.NewestTime = samplePredicate().ExpiresAt
 		}, refusal.Expired},
-		{"a clock that is ahead accepts no new bundle", func(_ *testing.T, a *attempt) { a.now = trusttest.Now.AddDate(0, 6, 0) }, refusal.Expired},
+		{
+			"a clock that is ahead accepts no new bundle",
+			func(_ *testing.T, a *attempt) { a.now = trusttest.Now.AddDate(0, 6, 0) }, refusal.Expired,
+		},
 		{"a clock beyond the root's expiry accepts no new bundle", func(_ *testing.T, a *attempt) {
 			a.now = trusttest.Now.AddDate(10, 0, 0)
 			a.predicate(func(p *Predicate) { p.ExpiresAt = trusttest.Now.AddDate(20, 0, 0) })
@@ -385,7 +440,9 @@ func TestVerifyDecides(t *testing.T) {
 			onStatement(a, func(s *Statement) { s.Subject[0].Digest["sha512"] = strings.Repeat("0", 128) })
 		}, refusal.WrongDigest},
 		{"a subject without a sha256 does not match a blob without a digest", func(_ *testing.T, a *attempt) {
-			onStatement(a, func(s *Statement) { s.Subject[0].Digest = map[string]string{"sha512": strings.Repeat("0", 128)} })
+			onStatement(a, func(s *Statement) {
+				s.Subject[0].Digest = map[string]string{"sha512": strings.Repeat("0", 128)}
+			})
 			onManifest(a, func(m *ocispec.Manifest) { m.Config.Digest = "" })
 		}, refusal.WrongDigest},
 		{"an invalid digest is refused although it is signed", func(_ *testing.T, a *attempt) {

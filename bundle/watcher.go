@@ -64,7 +64,9 @@ func (w Watcher) Check() error {
 		return fmt.Errorf("resourceToWatch.version %q: want one version such as v1: %s", w.Version, problems[0])
 	}
 	if problems := validation.IsDNS1035Label(w.Resource); len(problems) > 0 {
-		return fmt.Errorf("resourceToWatch.resource %q: want the plural in lower case, such as configmaps, without a subresource: %s", w.Resource, problems[0])
+		return fmt.Errorf(
+			"resourceToWatch.resource %q: want the plural in lower case, such as configmaps, without a subresource: %s",
+			w.Resource, problems[0])
 	}
 	if w.Group == "" && w.Resource == "secrets" {
 		return errors.New("resourceToWatch: secrets cannot be watched: watch the resource that uses them")

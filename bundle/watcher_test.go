@@ -11,12 +11,14 @@ func TestWatcherCheckNamesTheInvalidField(t *testing.T) {
 		change func(*Watcher)
 		want   string // empty if it is valid
 	}{
-		"a kind of the core":   {func(w *Watcher) { w.Group = "" }, ""},
-		"a kind of a group":    {func(*Watcher) {}, ""},
-		"secrets of others":    {func(w *Watcher) { w.Resource = "secrets" }, ""},
-		"no labels":            {func(w *Watcher) { w.Labels = nil }, ""},
-		"Secrets":              {func(w *Watcher) { w.Group, w.Resource = "", "secrets" }, "cannot be watched"},
-		"a subresource":        {func(w *Watcher) { w.Group, w.Resource = "", "secrets/status" }, "without a subresource"},
+		"a kind of the core": {func(w *Watcher) { w.Group = "" }, ""},
+		"a kind of a group":  {func(*Watcher) {}, ""},
+		"secrets of others":  {func(w *Watcher) { w.Resource = "secrets" }, ""},
+		"no labels":          {func(w *Watcher) { w.Labels = nil }, ""},
+		"Secrets":            {func(w *Watcher) { w.Group, w.Resource = "", "secrets" }, "cannot be watched"},
+		"a subresource": {
+			func(w *Watcher) { w.Group, w.Resource = "", "secrets/status" }, "without a subresource",
+		},
 		"a kind in upper case": {func(w *Watcher) { w.Resource = "Secrets" }, "plural in lower case"},
 		"no resource":          {func(w *Watcher) { w.Resource = "" }, "resourceToWatch.resource"},
 		"a wildcard version":   {func(w *Watcher) { w.Version = "*" }, "resourceToWatch.version"},
@@ -31,7 +33,10 @@ func TestWatcherCheckNamesTheInvalidField(t *testing.T) {
 		}, "at most 16"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := Watcher{Name: "one", Group: "apps", Version: "v1", Resource: "deployments", Labels: map[string]string{"a": "b"}, Field: FieldSpec}
+			w := Watcher{
+				Name: "one", Group: "apps", Version: "v1", Resource: "deployments", Labels: map[string]string{"a": "b"},
+				Field: FieldSpec,
+			}
 			c.change(&w)
 			err := w.Check()
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

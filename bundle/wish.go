@@ -17,7 +17,8 @@ import (
 func WishDigest(spec v1beta2.KymaSpec) digest.Digest {
 	spec.Modules = slices.Clone(spec.Modules)
 	for i := range spec.Modules {
-		spec.Modules[i].CustomResourcePolicy = cmp.Or(spec.Modules[i].CustomResourcePolicy, v1beta2.PolicyCreateAndDelete)
+		spec.Modules[i].CustomResourcePolicy = cmp.Or(spec.Modules[i].CustomResourcePolicy,
+			v1beta2.PolicyCreateAndDelete)
 	}
 	slices.SortStableFunc(spec.Modules, func(a, b v1beta2.Module) int { return strings.Compare(a.Name, b.Name) })
 	if len(spec.Modules) == 0 {
@@ -41,5 +42,7 @@ func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
 
 // GoesBack reports whether the statement names the rollback of a module from the version that a runtime has.
 func (p Predicate) GoesBack(module, from, to string) bool {
-	return slices.ContainsFunc(p.Rollback, func(r Rollback) bool { return r.Module == module && r.To == to && !Older(r.From, from) })
+	return slices.ContainsFunc(p.Rollback, func(r Rollback) bool {
+		return r.Module == module && r.To == to && !Older(r.From, from)
+	})
 }

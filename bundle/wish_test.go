@@ -7,7 +7,9 @@ import (
 )
 
 func TestEquivalentRequestsHaveTheSameDigest(t *testing.T) {
-	keda, nats := v1beta2.Module{Name: "keda", Managed: true}, v1beta2.Module{Name: "nats", Channel: "fast", Managed: true}
+	keda, nats := v1beta2.Module{Name: "keda", Managed: true}, v1beta2.Module{
+		Name: "nats", Channel: "fast", Managed: true,
+	}
 	withDefault, pinned := keda, keda
 	withDefault.CustomResourcePolicy, pinned.Version = v1beta2.PolicyCreateAndDelete, "1.0.0"
 	wish := func(channel string, modules ...v1beta2.Module) v1beta2.KymaSpec {
@@ -18,15 +20,17 @@ func TestEquivalentRequestsHaveTheSameDigest(t *testing.T) {
 		spec v1beta2.KymaSpec
 		same bool
 	}{
-		"in a different order": {wish("regular", nats, keda), true}, "with its defaults": {wish("regular", withDefault, nats), true},
-		"another channel": {wish("fast", keda, nats), false}, "fewer modules": {wish("regular", keda), false},
+		"in a different order": {wish("regular", nats, keda), true},
+		"with its defaults":    {wish("regular", withDefault, nats), true},
+		"another channel":      {wish("fast", keda, nats), false}, "fewer modules": {wish("regular", keda), false},
 		"a version": {wish("regular", pinned, nats), false},
 	} {
 		if got := (Predicate{KymaSpec: WishDigest(asked), KymaGeneration: 1}).Answers(c.spec, 2); got != c.same {
 			t.Errorf("%s: answered: %t", name, got)
 		}
 	}
-	if asked.Modules[0].CustomResourcePolicy != "" || WishDigest(wish("regular")) != WishDigest(v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{}}) {
+	if asked.Modules[0].CustomResourcePolicy != "" ||
+		WishDigest(wish("regular")) != WishDigest(v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{}}) {
 		t.Error("WishDigest changed its argument, or an empty request has no digest")
 	}
 	if p := (Predicate{KymaGeneration: 3}); !p.Answers(asked, 3) || p.Answers(asked, 4) {

@@ -34,7 +34,9 @@ func sampleLayout(blobs int) Layout {
 		}
 		item := InMemory(bundle.NewBlob("application/octet-stream", data))
 		layout.Items = append(layout.Items, item)
-		layout.References = append(layout.References, Reference{fmt.Sprintf("runtimes/r-%d:desired", i), item.Descriptor})
+		layout.References = append(layout.References, Reference{
+			fmt.Sprintf("runtimes/r-%d:desired", i), item.Descriptor,
+		})
 	}
 	return layout
 }
@@ -73,7 +75,8 @@ func TestSameLayoutHasTheSameBytesInEveryPacking(t *testing.T) {
 	for name, c := range map[string]struct {
 		path    string
 		packing Packing
-	}{"plain": {"d", Packing{}}, "volumes": {"e", Packing{VolumeBytes: 4096}}, "zstd": {"f", Packing{Zstd: true}}, "zstd in volumes": {"g", Packing{true, 9000}}} {
+	}{"plain": {"d", Packing{}}, "volumes": {"e", Packing{VolumeBytes: 4096}}, "zstd": {"f", Packing{Zstd: true}},
+		"zstd in volumes": {"g", Packing{true, 9000}}} {
 		t.Run(name, func(t *testing.T) {
 			names, _ := written(t, filepath.Join(dir, c.path), layout, c.packing)
 			file, err := Open(names, quiet)
@@ -184,25 +187,54 @@ func TestInvalidFileIsRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"cut off in a blob":         {good[:len(good)-trailerBytes-700], "cut off"},
-		"cut off before its end":    {good[:len(good)-trailerBytes], "the end is missing"},
-		"cut off while compressed":  {small[:len(small)/2], "cut off"},
-		"changed":                   {changed, "changed or damaged"},
-		"volumes in another order":  {slices.Concat(good[4096:], good[:4096]), "cut off"},
-		"something behind the end":  {append(slices.Clone(good), bytes.Repeat([]byte("x"), 512)...), "something follows"},
-		"a link":                    {tarOf(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "index.json", Linkname: "/etc/passwd"}), "neither a file nor a folder"},
-		"a hard link":               {tarOf(t, tar.Header{Typeflag: tar.TypeLink, Name: "index.json", Linkname: "../x"}), "neither a file nor a folder"},
-		"a device":                  {tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "blobs/sha256/x"}), "neither a file nor a folder"},
-		"a way out":                 {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "blobs/sha256/../../../x", Size: 3}), "want oci-layout"},
-		"an absolute path":          {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "/index.json", Size: 3}), "want oci-layout"},
-		"a folder of its own":       {tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "etc/"}), "want no folder"},
-		"an entry twice":            {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}, tar.Header{Typeflag: tar.TypeReg, Name: "./oci-layout", Size: 1}), "duplicate entry"},
-		"an index without end":      {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: maxIndexBytes + 1}), "at most"},
-		"a blob of another digest":  {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: blobsPrefix + strings.Repeat("a", 64), Size: 3}), "changed or damaged"},
-		"no index":                  {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}), "not an OCI layout"},
-		"nothing":                   {nil, "the end is missing"},
-		"a size that is not there":  {slices.Concat(tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 5000})[:1024]), "not all there"},
-		"an index that is no index": {tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: 5}), "index.json"},
+		"cut off in a blob":        {good[:len(good)-trailerBytes-700], "cut off"},
+		"cut off before its end":   {good[:len(good)-trailerBytes], "the end is missing"},
+		"cut off while compressed": {small[:len(small)/2], "cut off"},
+		"changed":                  {changed, "changed or damaged"},
+		"volumes in another order": {slices.Concat(good[4096:], good[:4096]), "cut off"},
+		"something behind the end": {
+			append(slices.Clone(good), bytes.Repeat([]byte("x"), 512)...), "something follows",
+		},
+		"a link": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeSymlink, Name: "index.json", Linkname: "/etc/passwd"}),
+			"neither a file nor a folder",
+		},
+		"a hard link": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeLink, Name: "index.json", Linkname: "../x"}),
+			"neither a file nor a folder",
+		},
+		"a device": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeChar, Name: "blobs/sha256/x"}), "neither a file nor a folder",
+		},
+		"a way out": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "blobs/sha256/../../../x", Size: 3}), "want oci-layout",
+		},
+		"an absolute path": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "/index.json", Size: 3}), "want oci-layout",
+		},
+		"a folder of its own": {tarOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "etc/"}), "want no folder"},
+		"an entry twice": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1},
+				tar.Header{Typeflag: tar.TypeReg, Name: "./oci-layout", Size: 1}), "duplicate entry",
+		},
+		"an index without end": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: maxIndexBytes + 1}), "at most",
+		},
+		"a blob of another digest": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: blobsPrefix + strings.Repeat("a", 64), Size: 3}),
+			"changed or damaged",
+		},
+		"no index": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 1}), "not an OCI layout",
+		},
+		"nothing": {nil, "the end is missing"},
+		"a size that is not there": {
+			slices.Concat(tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "oci-layout", Size: 5000})[:1024]),
+			"not all there",
+		},
+		"an index that is no index": {
+			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: 5}), "index.json",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
@@ -233,7 +265,8 @@ func TestVolumesAreSortedAndCounted(t *testing.T) {
 }
 
 func TestSizesAreReadAsPeopleWriteThem(t *testing.T) {
-	for text, want := range map[string]int64{"4G": 4 << 30, "700M": 700 << 20, "512": 512, "": 0, "G": 0, "-1M": 0, "9999999999G": 0} {
+	for text, want := range map[string]int64{"4G": 4 << 30, "700M": 700 << 20, "512": 512, "": 0, "G": 0, "-1M": 0,
+		"9999999999G": 0} {
 		if got, err := ParseSize(text); got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q is %d, %v", text, got, err)
 		}

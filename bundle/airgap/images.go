@@ -33,7 +33,8 @@ func IsImageIndex(mediaType string) bool {
 }
 
 func isManifest(mediaType string) bool {
-	return IsImageIndex(mediaType) || mediaType == ocispec.MediaTypeImageManifest || mediaType == mediaTypeDockerManifest
+	return IsImageIndex(mediaType) || mediaType == ocispec.MediaTypeImageManifest ||
+		mediaType == mediaTypeDockerManifest
 }
 
 // ImageWalk visits an image and everything below it.
@@ -55,7 +56,8 @@ func (w *ImageWalk) Walk(ctx context.Context, image ocispec.Descriptor) error {
 
 func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) error {
 	if w.visited++; depth > MaxImageDepth || w.visited > MaxImageBlobs {
-		return refusal.New(refusal.TooLarge, "is more than %d levels deep or has more than %d blobs", MaxImageDepth, MaxImageBlobs)
+		return refusal.New(refusal.TooLarge, "is more than %d levels deep or has more than %d blobs", MaxImageDepth,
+			MaxImageBlobs)
 	}
 	d = ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
 	from, err := w.Locate(ctx, d)

@@ -76,7 +76,8 @@ func TestImagesAreWalkedWithinLimits(t *testing.T) {
 				},
 			}
 			err := walk.Walk(t.Context(), c.image.Descriptor)
-			if refused := refusal.Of(err); c.want != "" && (refused == nil || refused.Reason != c.want) || c.want == "" && (err != nil || found != c.found) {
+			if refused := refusal.Of(err); c.want != "" && (refused == nil || refused.Reason != c.want) ||
+				c.want == "" && (err != nil || found != c.found) {
 				t.Errorf("found %d, want %d: %v", found, c.found, err)
 			}
 		})

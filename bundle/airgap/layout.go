@@ -30,7 +30,11 @@ type Item struct {
 
 // InMemory is an item with bytes in memory.
 func InMemory(blob bundle.Blob) Item {
-	return Item{blob.Descriptor, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(blob.Bytes)), nil }}
+	return Item{
+		blob.Descriptor, func(context.Context) (io.ReadCloser, error) {
+			return io.NopCloser(bytes.NewReader(blob.Bytes)), nil
+		},
+	}
 }
 
 // Layout is the content of a file. Referenced blobs are among the items, or are left out because the other side has
@@ -63,13 +67,18 @@ func (l Layout) index() ([]byte, error) {
 	for _, item := range l.Items {
 		there[item.Descriptor.Digest] = true
 	}
-	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{}}
+	index := ocispec.Index{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
+		Manifests: []ocispec.Descriptor{},
+	}
 	references := slices.Clone(l.References)
 	slices.SortFunc(references, func(a, b Reference) int { return cmp.Compare(a.Name, b.Name) })
 	for i, r := range references {
 		if i > 0 && references[i-1].Name == r.Name {
 			if references[i-1].Descriptor.Digest != r.Descriptor.Digest {
-				return nil, fmt.Errorf("reference %s: names both %s and %s", r.Name, references[i-1].Descriptor.Digest, r.Descriptor.Digest)
+				return nil,
+					fmt.Errorf("reference %s: names both %s and %s", r.Name, references[i-1].Descriptor.Digest,
+						r.Descriptor.Digest)
 			}
 			continue
 		}
@@ -104,7 +113,8 @@ func (l Layout) entries() ([]entry, error) {
 		return nil, err
 	}
 	if len(index) > maxIndexBytes {
-		return nil, fmt.Errorf("index of %d bytes, at most %d: export fewer runtimes at once", len(index), maxIndexBytes)
+		return nil,
+			fmt.Errorf("index of %d bytes, at most %d: export fewer runtimes at once", len(index), maxIndexBytes)
 	}
 	version, err := json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion})
 	if err != nil {

@@ -150,14 +150,16 @@ func (f *File) unpack() error {
 	if string(magic) != "\x28\xb5\x2f\xfd" {
 		return nil
 	}
-	decoder, err := zstd.NewReader(io.NewSectionReader(f.at, 0, f.size), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindowBytes))
+	decoder, err := zstd.NewReader(io.NewSectionReader(f.at, 0, f.size), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindowBytes))
 	if err != nil {
 		return fmt.Errorf("decompress: %w", err)
 	}
 	defer decoder.Close()
 	file, err := os.CreateTemp("", "kyma-pull-carried-*.tar")
 	if err != nil {
-		return fmt.Errorf("decompress: %w: make the folder for temporary files writable, or name another one in TMPDIR", err)
+		return fmt.Errorf("decompress: %w: make the folder for temporary files writable, or name another one in TMPDIR",
+			err)
 	}
 	if err := os.Remove(file.Name()); err != nil {
 		return errors.Join(err, file.Close())
@@ -166,9 +168,12 @@ func (f *File) unpack() error {
 	n, err := io.Copy(file, io.LimitReader(decoder, limit+1))
 	switch {
 	case err != nil && isWriteError(err):
-		return errors.Join(fmt.Errorf("decompress into a temporary file: %w: make room there, or name another folder in TMPDIR", err), file.Close())
+		return errors.Join(
+			fmt.Errorf("decompress into a temporary file: %w: make room there, or name another folder in TMPDIR", err),
+			file.Close())
 	case err != nil:
-		return errors.Join(refusal.New(refusal.Malformed, "decompress: %w: the file was cut off or changed", err), file.Close())
+		return errors.Join(refusal.New(refusal.Malformed, "decompress: %w: the file was cut off or changed", err),
+			file.Close())
 	case n > limit:
 		return errors.Join(refusal.New(refusal.TooLarge, "unpacks to more than %d bytes", limit), file.Close())
 	}

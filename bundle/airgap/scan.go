@@ -96,7 +96,8 @@ func (f *File) scan(advance func(int64)) error {
 			break
 		}
 		if err != nil {
-			return refusal.New(refusal.Malformed, "read tar: %w: the file was cut off, put together in another order or changed", err)
+			return refusal.New(refusal.Malformed,
+				"read tar: %w: the file was cut off, put together in another order or changed", err)
 		}
 		name, refused := entryName(header)
 		switch {
@@ -114,7 +115,8 @@ func (f *File) scan(advance func(int64)) error {
 			return err
 		}
 		if header.Size > f.size-offset {
-			return refusal.New(refusal.Malformed, "entry %q: %d bytes are not all there: the file was cut off, or a volume is missing", name, header.Size)
+			return refusal.New(refusal.Malformed,
+				"entry %q: %d bytes are not all there: the file was cut off, or a volume is missing", name, header.Size)
 		}
 		end = offset + padded(header.Size)
 		if err := f.take(name, extent{offset, header.Size}, reader); err != nil {
@@ -137,18 +139,22 @@ func entryName(header *tar.Header) (string, *refusal.Error) {
 	}
 	name := strings.TrimPrefix(header.Name, "./")
 	if header.Typeflag == tar.TypeDir {
-		if name = strings.TrimSuffix(name, "/"); name == "" || name == "." || name == "blobs" || name == "blobs/sha256" {
+		if name = strings.TrimSuffix(name, "/"); name == "" || name == "." || name == "blobs" ||
+			name == "blobs/sha256" {
 			return name + "/", nil
 		}
 		return "", refusal.New(refusal.Malformed, "entry %q: want no folder but blobs/sha256", header.Name)
 	}
 	if header.Typeflag != tar.TypeReg {
-		return "", refusal.New(refusal.Malformed, "entry %q: is neither a file nor a folder but of type %q", header.Name, header.Typeflag)
+		return "",
+			refusal.New(refusal.Malformed, "entry %q: is neither a file nor a folder but of type %q", header.Name,
+				header.Typeflag)
 	}
 	if name == layoutName || name == indexName || blobName.MatchString(name) {
 		return name, nil
 	}
-	return "", refusal.New(refusal.Malformed, "entry %q: want %s, %s or %s<digest>", header.Name, layoutName, indexName, blobsPrefix)
+	return "", refusal.New(refusal.Malformed, "entry %q: want %s, %s or %s<digest>", header.Name, layoutName, indexName,
+		blobsPrefix)
 }
 
 func (f *File) take(name string, at extent, data io.Reader) error {
@@ -219,7 +225,8 @@ func (f *File) readIndex() error {
 		}
 		size, there := f.Size(d.Digest)
 		if !there || size != d.Size {
-			return refusal.New(refusal.Malformed, "%s: %s is %s with %d bytes, which the file does not hold", indexName, name, d.Digest, d.Size)
+			return refusal.New(refusal.Malformed, "%s: %s is %s with %d bytes, which the file does not hold", indexName,
+				name, d.Digest, d.Size)
 		}
 		f.references[name] = ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size}
 	}

@@ -108,7 +108,9 @@ func padded(size int64) int64 { return (size + block - 1) &^ (block - 1) }
 // headerOf returns a header that depends only on name and size.
 func headerOf(e entry) ([]byte, error) {
 	var buffer bytes.Buffer
-	err := tar.NewWriter(&buffer).WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: e.name, Size: e.size, Mode: 0o644, Format: tar.FormatUSTAR})
+	err := tar.NewWriter(&buffer).WriteHeader(&tar.Header{
+		Typeflag: tar.TypeReg, Name: e.name, Size: e.size, Mode: 0o644, Format: tar.FormatUSTAR,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("entry %s: %w", e.name, err)
 	}
@@ -243,7 +245,11 @@ func (v *volumes) publish() ([]string, error) {
 	if v.limit > 0 {
 		following := fmt.Sprintf("%s.%03d", v.path, len(v.names)+1)
 		if _, err := os.Lstat(following); err == nil {
-			return nil, errors.Join(fmt.Errorf("%s is of another export and would be taken for a volume of this one: remove it and the volumes behind it, and export again", following), v.discard())
+			return nil,
+				errors.Join(
+					fmt.Errorf(
+						"%s is of another export and would be taken for a volume of this one: remove it and the "+
+							"volumes behind it, and export again", following), v.discard())
 		}
 	}
 	for _, name := range v.names {

@@ -15,8 +15,11 @@ import (
 const manifestType = "application/vnd.oci.image.manifest.v1+json"
 
 var (
-	setIndex = member{"index.json", `{"schemaVersion":2,"manifests":[{"mediaType":"` + manifestType + `","digest":"` + hello + `","size":5}]}`, tar.TypeReg}
-	setMain  = member{"blobs/" + strings.Replace(hello, ":", ".", 1), "hello", tar.TypeReg}
+	setIndex = member{
+		"index.json", `{"schemaVersion":2,"manifests":[{"mediaType":"` + manifestType + `","digest":"` + hello +
+			`","size":5}]}`, tar.TypeReg,
+	}
+	setMain = member{"blobs/" + strings.Replace(hello, ":", ".", 1), "hello", tar.TypeReg}
 )
 
 func zipped(t testing.TB, data []byte) []byte {
@@ -35,14 +38,18 @@ func zipped(t testing.TB, data []byte) []byte {
 func TestArtifactSetsAreOpened(t *testing.T) {
 	file := func(name, content string) member { return member{name, content, tar.TypeReg} }
 	other := digest.FromString("other").String()
-	two := `{"manifests":[{"digest":"` + other + `"},{"digest":"` + hello + `"}],"annotations":{"software.ocm/main":"` + hello + `"}}`
+	two := `{"manifests":[{"digest":"` + other + `"},{"digest":"` + hello + `"}],"annotations":{"software.ocm/main":"` +
+		hello + `"}}`
 	for name, data := range map[string][]byte{
-		"a tar":                {},
-		"a tar with folders":   archive(t, member{"./", "", tar.TypeDir}, member{"blobs/", "", tar.TypeDir}, file("oci-layout", "{}"), setIndex, setMain),
-		"an older set":         archive(t, file("artifact-descriptor.json", setIndex.content), setMain),
-		"an OCI layout":        archive(t, setIndex, file("./blobs/"+strings.Replace(hello, ":", "/", 1), "hello")),
-		"the main one of two":  archive(t, file("index.json", two), setMain, file("blobs/"+strings.Replace(other, ":", ".", 1), "other")),
-		"a blob by a long one": archive(t, setIndex, setMain, file("blobs/"+strings.Replace(digest.SHA512.FromString("x").String(), ":", ".", 1), "x")),
+		"a tar": {},
+		"a tar with folders": archive(t, member{"./", "", tar.TypeDir}, member{"blobs/", "", tar.TypeDir},
+			file("oci-layout", "{}"), setIndex, setMain),
+		"an older set":  archive(t, file("artifact-descriptor.json", setIndex.content), setMain),
+		"an OCI layout": archive(t, setIndex, file("./blobs/"+strings.Replace(hello, ":", "/", 1), "hello")),
+		"the main one of two": archive(t, file("index.json", two), setMain,
+			file("blobs/"+strings.Replace(other, ":", ".", 1), "other")),
+		"a blob by a long one": archive(t, setIndex, setMain,
+			file("blobs/"+strings.Replace(digest.SHA512.FromString("x").String(), ":", ".", 1), "x")),
 	} {
 		if len(data) == 0 {
 			data = archive(t, setIndex, setMain)
@@ -73,29 +80,47 @@ func TestHostileArtifactSetsAreRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":                    {nil, "is not a tar"},
-		"zeros":                      {bytes.Repeat([]byte{0}, 1024), "is not a tar"},
-		"a text":                     {[]byte("hello"), "artifact set: "},
-		"no index":                   {archive(t, setMain), "has no index.json"},
-		"two kinds of index":         {archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "want one of them"},
-		"an index that is none":      {archive(t, file("index.json", "[")), "index: "},
-		"an index without an end":    {archive(t, file("index.json", strings.Repeat(" ", maxIndexBytes+1))), "index: larger than 1048576 bytes"},
-		"a file twice":               {archive(t, setIndex, setMain, setMain), "appears twice"},
-		"a file twice by its name":   {archive(t, setIndex, setMain, file("./"+setMain.name, "x")), "appears twice"},
-		"a blob in two places":       {archive(t, setIndex, setMain, file("blobs/"+strings.Replace(hello, ":", "/", 1), "x")), "blob " + hello + " appears twice"},
-		"a link":                     {archive(t, setIndex, member{"blobs/x", "", tar.TypeSymlink}), "not a regular file"},
-		"a hard link":                {archive(t, setIndex, member{"blobs/x", "", tar.TypeLink}), "not a regular file"},
-		"a device":                   {archive(t, setIndex, member{"blobs/x", "", tar.TypeChar}), "not a regular file"},
-		"a name that climbs":         {archive(t, setIndex, file("blobs/../x", "x")), "unexpected member"},
-		"a name from the root":       {archive(t, setIndex, file("/index.json", "x")), "unexpected member"},
-		"a folder that climbs":       {archive(t, setIndex, member{"../", "", tar.TypeDir}), "unexpected folder"},
-		"a blob of md5":              {archive(t, setIndex, file("blobs/md5.00", "x")), "unexpected member"},
-		"a blob in capitals":         {archive(t, setIndex, file(strings.ToUpper(setMain.name), "x")), "unexpected member"},
-		"a blob of a short digest":   {archive(t, setIndex, file("blobs/sha256.00", "x")), "unexpected member"},
-		"no manifest":                {archive(t, file("index.json", `{"manifests":[]}`)), "0 manifests"},
-		"two, and no main one":       {archive(t, file("index.json", `{"manifests":[`+entry+`,`+entry+`]}`)), "2 manifests"},
-		"a main one that is missing": {archive(t, file("index.json", `{"manifests":[`+entry+`],"annotations":{"software.ocm/main":"x"}}`)), "0 manifests"},
-		"a main one that is none":    {archive(t, file("index.json", `{"manifests":[{"digest":"sha256:00"}]}`)), "invalid"},
+		"nothing":  {nil, "is not a tar"},
+		"zeros":    {bytes.Repeat([]byte{0}, 1024), "is not a tar"},
+		"a text":   {[]byte("hello"), "artifact set: "},
+		"no index": {archive(t, setMain), "has no index.json"},
+		"two kinds of index": {
+			archive(t, setIndex, file("artifact-descriptor.json", setIndex.content)), "want one of them",
+		},
+		"an index that is none": {archive(t, file("index.json", "[")), "index: "},
+		"an index without an end": {
+			archive(t, file("index.json", strings.Repeat(" ", maxIndexBytes+1))), "index: larger than 1048576 bytes",
+		},
+		"a file twice":             {archive(t, setIndex, setMain, setMain), "appears twice"},
+		"a file twice by its name": {archive(t, setIndex, setMain, file("./"+setMain.name, "x")), "appears twice"},
+		"a blob in two places": {
+			archive(t, setIndex, setMain, file("blobs/"+strings.Replace(hello, ":", "/", 1), "x")),
+			"blob " + hello + " appears twice",
+		},
+		"a link": {
+			archive(t, setIndex, member{"blobs/x", "", tar.TypeSymlink}), "not a regular file",
+		},
+		"a hard link":          {archive(t, setIndex, member{"blobs/x", "", tar.TypeLink}), "not a regular file"},
+		"a device":             {archive(t, setIndex, member{"blobs/x", "", tar.TypeChar}), "not a regular file"},
+		"a name that climbs":   {archive(t, setIndex, file("blobs/../x", "x")), "unexpected member"},
+		"a name from the root": {archive(t, setIndex, file("/index.json", "x")), "unexpected member"},
+		"a folder that climbs": {archive(t, setIndex, member{"../", "", tar.TypeDir}), "unexpected folder"},
+		"a blob of md5":        {archive(t, setIndex, file("blobs/md5.00", "x")), "unexpected member"},
+		"a blob in capitals": {
+			archive(t, setIndex, file(strings.ToUpper(setMain.name), "x")), "unexpected member",
+		},
+		"a blob of a short digest": {archive(t, setIndex, file("blobs/sha256.00", "x")), "unexpected member"},
+		"no manifest":              {archive(t, file("index.json", `{"manifests":[]}`)), "0 manifests"},
+		"two, and no main one": {
+			archive(t, file("index.json", `{"manifests":[`+entry+`,`+entry+`]}`)), "2 manifests",
+		},
+		"a main one that is missing": {
+			archive(t, file("index.json", `{"manifests":[`+entry+`],"annotations":{"software.ocm/main":"x"}}`)),
+			"0 manifests",
+		},
+		"a main one that is none": {
+			archive(t, file("index.json", `{"manifests":[{"digest":"sha256:00"}]}`)), "invalid",
+		},
 		"too many files":             {archive(t, many...), "more than 2000 entries"},
 		"cut off":                    {good[:600], "artifact set: "},
 		"cut off, compressed":        {zipped(t, good)[:100], "gzip: "},
@@ -122,9 +147,11 @@ func sparse(t *testing.T, count int) []byte {
 		holes := fmt.Sprintf("%-512s", "1\n900000\n0\n")
 		holes = strings.ReplaceAll(holes, " ", "\x00")
 		header := &tar.Header{
-			Name: "GNUSparseFile.0/x", Size: int64(len(holes)), Mode: 0o644, Typeflag: tar.TypeReg, Format: tar.FormatPAX,
+			Name: "GNUSparseFile.0/x", Size: int64(len(holes)), Mode: 0o644, Typeflag: tar.TypeReg,
+			Format: tar.FormatPAX,
 			PAXRecords: map[string]string{
-				"GNX.sparse.major": "1", "GNX.sparse.minor": "0", "GNX.sparse.name": fmt.Sprintf("blobs/sha256.%064x", i), "GNX.sparse.realsize": "900000",
+				"GNX.sparse.major": "1", "GNX.sparse.minor": "0",
+				"GNX.sparse.name": fmt.Sprintf("blobs/sha256.%064x", i), "GNX.sparse.realsize": "900000",
 			},
 		}
 		if err := writer.WriteHeader(header); err != nil {
@@ -165,26 +192,46 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		is      error  // nil for any
 		want    string // of the error; empty for success
 	}{
-		"a blob":                          {blob("SHA-256", hex), []byte("hello"), nil, ""},
-		"a blob, in capitals":             {blob("SHA-256", strings.ToUpper(hex)), []byte("hello"), nil, ""},
-		"a blob, as it was spelt once":    {blob("sha256", hex), []byte("hello"), nil, ""},
-		"a blob by a longer hash":         {blob("SHA-512", long), []byte("hello"), nil, ""},
-		"another blob":                    {blob("SHA-256", hex), []byte("hallo"), ErrDiffers, `resource "raw": content does not match`},
+		"a blob":                       {blob("SHA-256", hex), []byte("hello"), nil, ""},
+		"a blob, in capitals":          {blob("SHA-256", strings.ToUpper(hex)), []byte("hello"), nil, ""},
+		"a blob, as it was spelt once": {blob("sha256", hex), []byte("hello"), nil, ""},
+		"a blob by a longer hash":      {blob("SHA-512", long), []byte("hello"), nil, ""},
+		"another blob": {
+			blob("SHA-256", hex), []byte("hallo"), ErrDiffers, `resource "raw": content does not match`,
+		},
 		"a blob by a hash of other width": {blob("SHA-512", hex), []byte("hello"), ErrDiffers, ""},
-		"a blob by an unknown hash":       {blob("MD5", hex), []byte("hello"), nil, `digest.hashAlgorithm: hash algorithm "MD5"`},
-		"an unknown way":                  {&Digest{"SHA-256", "other/v1", hex}, []byte("hello"), nil, `normalisationAlgorithm: "other/v1"`},
-		"no digest":                       {nil, []byte("hello"), ErrNotCovered, ""},
-		"an empty digest":                 {&Digest{}, []byte("hello"), ErrNotCovered, ""},
-		"excluded":                        {&Digest{excludedNoAlgorithm, excluded, excludedNoAlgorithm}, []byte("hello"), ErrNotCovered, ""},
-		"excluded by half":                {&Digest{"SHA-256", excluded, hex}, []byte("hello"), ErrNotCovered, ""},
-		"a set":                           {&Digest{"SHA-256", ociArtifactDigest, hex}, set, nil, ""},
-		"a set, as it was spelt once":     {&Digest{"sha256", ociArtefactDigest, hex}, zipped(t, set), nil, ""},
-		"another set":                     {&Digest{"SHA-256", ociArtifactDigest, strings.Repeat("0", 64)}, set, ErrDiffers, ""},
-		"a set that lies":                 {&Digest{"SHA-256", ociArtifactDigest, hex}, lying, ErrDiffers, "has digest"},
-		"a set without its main one":      {&Digest{"SHA-256", ociArtifactDigest, hex}, archive(t, setIndex), ErrDiffers, "has no blob"},
-		"a set by another hash":           {&Digest{"SHA-512", ociArtifactDigest, hex}, set, nil, "digest is by sha256"},
-		"a set by an unknown hash":        {&Digest{"s-h-a256", ociArtifactDigest, hex}, set, nil, "digest.hashAlgorithm"},
-		"a set that is none":              {&Digest{"SHA-256", ociArtifactDigest, hex}, []byte("hello"), nil, "artifact set: "},
+		"a blob by an unknown hash": {
+			blob("MD5", hex), []byte("hello"), nil, `digest.hashAlgorithm: hash algorithm "MD5"`,
+		},
+		"an unknown way": {
+			&Digest{"SHA-256", "other/v1", hex}, []byte("hello"), nil, `normalisationAlgorithm: "other/v1"`,
+		},
+		"no digest":       {nil, []byte("hello"), ErrNotCovered, ""},
+		"an empty digest": {&Digest{}, []byte("hello"), ErrNotCovered, ""},
+		"excluded": {
+			&Digest{excludedNoAlgorithm, excluded, excludedNoAlgorithm}, []byte("hello"), ErrNotCovered, "",
+		},
+		"excluded by half":            {&Digest{"SHA-256", excluded, hex}, []byte("hello"), ErrNotCovered, ""},
+		"a set":                       {&Digest{"SHA-256", ociArtifactDigest, hex}, set, nil, ""},
+		"a set, as it was spelt once": {&Digest{"sha256", ociArtefactDigest, hex}, zipped(t, set), nil, ""},
+		"another set": {
+			&Digest{"SHA-256", ociArtifactDigest, strings.Repeat("0", 64)}, set, ErrDiffers, "",
+		},
+		"a set that lies": {
+			&Digest{"SHA-256", ociArtifactDigest, hex}, lying, ErrDiffers, "has digest",
+		},
+		"a set without its main one": {
+			&Digest{"SHA-256", ociArtifactDigest, hex}, archive(t, setIndex), ErrDiffers, "has no blob",
+		},
+		"a set by another hash": {
+			&Digest{"SHA-512", ociArtifactDigest, hex}, set, nil, "digest is by sha256",
+		},
+		"a set by an unknown hash": {
+			&Digest{"s-h-a256", ociArtifactDigest, hex}, set, nil, "digest.hashAlgorithm",
+		},
+		"a set that is none": {
+			&Digest{"SHA-256", ociArtifactDigest, hex}, []byte("hello"), nil, "artifact set: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := CheckContent(Resource{Element: Element{Name: "raw"}, Digest: c.digest}, c.content)
@@ -220,7 +267,8 @@ func TestArtifactDigestIsItsManifests(t *testing.T) {
 		t.Errorf("without a digest: %v", err)
 	}
 	image.Digest.NormalisationAlgorithm = genericBlobDigest
-	if err := CheckArtifact(image, hello); err == nil || !strings.Contains(err.Error(), "is not that of an OCI artifact") {
+	if err := CheckArtifact(image, hello); err == nil ||
+		!strings.Contains(err.Error(), "is not that of an OCI artifact") {
 		t.Errorf("a blob's digest: %v", err)
 	}
 }

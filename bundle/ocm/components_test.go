@@ -112,8 +112,10 @@ func TestDescriptorsWrittenByTheOfficialTool(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if "component-descriptors/"+descriptor.Name != artifact.Repository || Tag(descriptor.Version) != artifact.Tag {
-					t.Errorf("got %s %s, want %s %s", descriptor.Name, descriptor.Version, artifact.Repository, artifact.Tag)
+				if "component-descriptors/"+descriptor.Name != artifact.Repository ||
+					Tag(descriptor.Version) != artifact.Tag {
+					t.Errorf("got %s %s, want %s %s", descriptor.Name, descriptor.Version, artifact.Repository,
+						artifact.Tag)
 				}
 				if len(descriptor.Resources) == 0 {
 					t.Error("has no resources")
@@ -123,8 +125,10 @@ func TestDescriptorsWrittenByTheOfficialTool(t *testing.T) {
 					if resource.Access.Kind() != AccessLocalBlob {
 						continue
 					}
-					if !slices.ContainsFunc(manifest.Layers, func(l ocispec.Descriptor) bool { return l.Digest == reference }) {
-						t.Errorf("resource %s is in layer %s, which the manifest does not have", resource.Name, reference)
+					if !slices.ContainsFunc(manifest.Layers,
+						func(l ocispec.Descriptor) bool { return l.Digest == reference }) {
+						t.Errorf("resource %s is in layer %s, which the manifest does not have", resource.Name,
+							reference)
 					}
 				}
 			}

@@ -66,7 +66,8 @@ func decode(data []byte) (Descriptor, error) {
 	case slices.Contains(v3Versions, kind.APIVersion) && kind.Kind == v3Kind && kind.Meta.SchemaVersion == "":
 		d, err = decodeV3(document)
 	case kind.APIVersion != "":
-		err = fmt.Errorf("apiVersion: %s %s is not supported, want %s %s", kind.APIVersion, kind.Kind, v3Versions[0], v3Kind)
+		err = fmt.Errorf("apiVersion: %s %s is not supported, want %s %s", kind.APIVersion, kind.Kind, v3Versions[0],
+			v3Kind)
 	default:
 		err = fmt.Errorf("meta.schemaVersion: %q is not supported, want %q", kind.Meta.SchemaVersion, SchemaV2)
 	}
@@ -176,7 +177,9 @@ func decodeV2(document *yaml.Node) (Descriptor, error) {
 		return Descriptor{}, plain(err)
 	}
 	c := v2.Component
-	return compose("component.", "component.", "componentReferences", Descriptor{Schema: SchemaV2, Name: c.Name, Version: c.Version, CreationTime: c.CreationTime},
+	return compose("component.", "component.", "componentReferences", Descriptor{
+		Schema: SchemaV2, Name: c.Name, Version: c.Version, CreationTime: c.CreationTime,
+	},
 		c.Provider, c.Labels, c.RepositoryContexts, c.Resources, c.Sources, c.ComponentReferences, v2.Signatures)
 }
 
@@ -186,13 +189,18 @@ func decodeV3(document *yaml.Node) (Descriptor, error) {
 		return Descriptor{}, plain(err)
 	}
 	m := v3.Metadata
-	return compose("metadata.", "spec.", "references", Descriptor{Schema: SchemaV3, Name: m.Name, Version: m.Version, CreationTime: m.CreationTime},
-		m.Provider, m.Labels, v3.RepositoryContexts, v3.Spec.Resources, v3.Spec.Sources, v3.Spec.References, v3.Signatures)
+	return compose("metadata.", "spec.", "references", Descriptor{
+		Schema: SchemaV3, Name: m.Name, Version: m.Version, CreationTime: m.CreationTime,
+	},
+		m.Provider, m.Labels, v3.RepositoryContexts, v3.Spec.Resources, v3.Spec.Sources, v3.Spec.References,
+		v3.Signatures)
 }
 
 // compose checks and converts the common parts of both schemas. meta and spec are the paths of their fields.
-func compose(meta, spec, references string, d Descriptor, provider yaml.Node, labels []labelDocument, contexts []yaml.Node,
-	resources []resourceDocument, sources []sourceDocument, refs []referenceDocument, signatures []signatureDocument) (Descriptor, error) {
+func compose(meta, spec, references string, d Descriptor, provider yaml.Node, labels []labelDocument,
+	contexts []yaml.Node,
+	resources []resourceDocument, sources []sourceDocument, refs []referenceDocument,
+	signatures []signatureDocument) (Descriptor, error) {
 	if err := CheckName(d.Name); err != nil {
 		return d, fmt.Errorf("%sname: %w", meta, err)
 	}
@@ -328,19 +336,23 @@ func (s signatureDocument) signature() (Signature, error) {
 	}
 	return Signature{
 		Name: s.Name, Digest: *s.Digest.digest(),
-		Algorithm: s.Signature.Algorithm, MediaType: s.Signature.MediaType, Value: s.Signature.Value, Issuer: s.Signature.Issuer,
+		Algorithm: s.Signature.Algorithm, MediaType: s.Signature.MediaType, Value: s.Signature.Value,
+		Issuer: s.Signature.Issuer,
 	}, nil
 }
 
 func (a accessDocument) access() (Access, error) {
 	access := Access{
-		Type: a.Type, LocalReference: a.LocalReference, ReferenceName: a.ReferenceName, MediaType: a.MediaType, ImageReference: a.ImageReference,
-		Repository: a.Ref, Digest: a.Digest, SizeBytes: a.Size, HelmRepository: a.HelmRepository, HelmChart: a.HelmChart, HelmVersion: a.Version,
+		Type: a.Type, LocalReference: a.LocalReference, ReferenceName: a.ReferenceName, MediaType: a.MediaType,
+		ImageReference: a.ImageReference,
+		Repository:     a.Ref, Digest: a.Digest, SizeBytes: a.Size, HelmRepository: a.HelmRepository,
+		HelmChart: a.HelmChart, HelmVersion: a.Version,
 	}
 	switch access.Kind() {
 	case AccessLocalBlob:
 		if access.LocalReference == "" {
-			access.LocalReference, access.Digest = a.Digest, "" // the spelling that lifecycle-manager wrote for localOciBlob
+			// the spelling that lifecycle-manager wrote for localOciBlob
+			access.LocalReference, access.Digest = a.Digest, ""
 		}
 		var err error
 		if access.LocalReference, err = localReference(access.LocalReference); err != nil {
@@ -386,7 +398,10 @@ func contextOf(node *yaml.Node) RepositoryContext {
 	if document.ComponentNameMapping == "" {
 		document.ComponentNameMapping = "urlPath"
 	}
-	return RepositoryContext{Type: document.Type, BaseURL: document.BaseURL, SubPath: document.SubPath, ComponentNameMapping: document.ComponentNameMapping}
+	return RepositoryContext{
+		Type: document.Type, BaseURL: document.BaseURL, SubPath: document.SubPath,
+		ComponentNameMapping: document.ComponentNameMapping,
+	}
 }
 
 // plain joins the YAML library's list of errors into one line.

@@ -36,7 +36,8 @@ var accessKinds = map[string]string{
 	"localBlob": AccessLocalBlob, "LocalBlob": AccessLocalBlob, "localOciBlob": AccessLocalBlob,
 	"ociArtifact": AccessOCIArtifact, "ociRegistry": AccessOCIArtifact, "ociImage": AccessOCIArtifact,
 	"OCIImage": AccessOCIArtifact, "OCIArtifact": AccessOCIArtifact,
-	"ociBlob": AccessOCIBlob, "OCIImageLayer": AccessOCIBlob, "helm": AccessHelm, "Helm": AccessHelm, "none": AccessNone, "None": AccessNone,
+	"ociBlob": AccessOCIBlob, "OCIImageLayer": AccessOCIBlob, "helm": AccessHelm, "Helm": AccessHelm,
+	"none": AccessNone, "None": AccessNone,
 }
 
 // Kind returns the type in one spelling, without its version. It returns an unknown type unchanged.
@@ -65,7 +66,8 @@ func (d Descriptor) Resource(name string) (Resource, bool) {
 	return found, true
 }
 
-var componentName = regexp.MustCompile(`^[a-z][-a-z0-9]*([.][a-z][-a-z0-9]*)*[.][a-z]{2,}(/[a-z][-a-z0-9_]*([.][a-z][-a-z0-9_]*)*)+$`)
+var componentName = regexp.MustCompile(
+	`^[a-z][-a-z0-9]*([.][a-z][-a-z0-9]*)*[.][a-z]{2,}(/[a-z][-a-z0-9_]*([.][a-z][-a-z0-9_]*)*)+$`)
 
 // CheckName returns an error for an invalid component name.
 func CheckName(name string) error {
@@ -78,7 +80,8 @@ func CheckName(name string) error {
 // version is a semantic version in OCM's relaxed form, which allows a leading "v" and fewer than three numbers.
 //
 // Source: ocm-spec, doc/01-model/02-elements-toplevel.md, "Component Versions".
-var version = regexp.MustCompile(`^v?(0|[1-9]\d*)(\.(0|[1-9]\d*)){0,2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+var version = regexp.MustCompile(
+	`^v?(0|[1-9]\d*)(\.(0|[1-9]\d*)){0,2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
 // CheckVersion returns an error for an invalid component version. Tag converts a valid one to an OCI tag.
 func CheckVersion(v string) error {
@@ -109,7 +112,8 @@ func FromTar(data []byte) ([]byte, error) {
 			continue
 		}
 		// Some writers put a "/" or "./" before the name. Other forms, such as "x/../", are refused.
-		if header.Typeflag != tar.TypeReg || !slices.Contains([]string{descriptorFile, "/" + descriptorFile, "./" + descriptorFile}, header.Name) {
+		if header.Typeflag != tar.TypeReg ||
+			!slices.Contains([]string{descriptorFile, "/" + descriptorFile, "./" + descriptorFile}, header.Name) {
 			return nil, fmt.Errorf("descriptor layer: unexpected member %q, want %s alone", header.Name, descriptorFile)
 		}
 		if found != nil {

@@ -19,7 +19,9 @@ const (
 )
 
 func local(name, more string) string {
-	return "  - {name: " + name + ", version: 1.2.3, type: directoryTree, relation: local, access: {type: localBlob, localReference: \"" + hello + "\"}" + more + "}\n"
+	return "  - {name: " + name +
+		", version: 1.2.3, type: directoryTree, relation: local, access: {type: localBlob, localReference: \"" + hello +
+		"\"}" + more + "}\n"
 }
 
 func TestDescriptorsAreDecoded(t *testing.T) {
@@ -34,21 +36,48 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 			head + "  version: 1.10\n",
 			Descriptor{Version: "1.10"}},
 		"digits in a resource's version stay as they were written": {
-			good + "  - {name: raw, version: 0123456789012345678901234567890123456789, access: {type: none, unknown: {a: [1]}}}\n",
-			Descriptor{Version: "1.2.3", Resources: []Resource{{Element: Element{Name: "raw", Version: "0123456789012345678901234567890123456789"}, Access: Access{Type: "none"}}}}},
+			good + "  - {name: raw, version: 0123456789012345678901234567890123456789, access: {type: none, unknown: " +
+				"{a: [1]}}}\n",
+			Descriptor{
+				Version: "1.2.3", Resources: []Resource{
+					{
+						Element: Element{Name: "raw", Version: "0123456789012345678901234567890123456789"},
+						Access:  Access{Type: "none"},
+					},
+				},
+			}},
 		"a build version": {
 			head + "  version: 1.0.0+ci.42\n",
 			Descriptor{Version: "1.0.0+ci.42"}},
 		"a local blob": {
 			good + local("raw-manifest", ""),
-			Descriptor{Version: "1.2.3", Resources: []Resource{{Element: Element{Name: "raw-manifest", Version: "1.2.3"}, Type: "directoryTree", Relation: "local",
-				Access: Access{Type: "localBlob", LocalReference: hello}}}}},
+			Descriptor{Version: "1.2.3",
+				Resources: []Resource{{Element: Element{Name: "raw-manifest", Version: "1.2.3"}, Type: "directoryTree",
+					Relation: "local",
+					Access:   Access{Type: "localBlob", LocalReference: hello}}}}},
 		"a local blob as lifecycle-manager wrote it": {
 			good + "  - {name: raw-manifest, type: yaml, access: {type: localOciBlob, digest: \"" + hello + "\"}}\n",
-			Descriptor{Version: "1.2.3", Resources: []Resource{{Element: Element{Name: "raw-manifest"}, Type: "yaml", Access: Access{Type: "localOciBlob", LocalReference: hello}}}}},
+			Descriptor{
+				Version: "1.2.3", Resources: []Resource{
+					{
+						Element: Element{Name: "raw-manifest"}, Type: "yaml", Access: Access{
+							Type: "localOciBlob", LocalReference: hello,
+						},
+					},
+				},
+			}},
 		"an image": {
-			good + "  - {name: operator, type: ociArtifact, access: {type: ociArtifact/v1, imageReference: registry.example/operator:1}}\n",
-			Descriptor{Version: "1.2.3", Resources: []Resource{{Element: Element{Name: "operator"}, Type: "ociArtifact", Access: Access{Type: "ociArtifact/v1", ImageReference: "registry.example/operator:1"}}}}},
+			good + "  - {name: operator, type: ociArtifact, access: {type: ociArtifact/v1, imageReference: " +
+				"registry.example/operator:1}}\n",
+			Descriptor{
+				Version: "1.2.3", Resources: []Resource{
+					{
+						Element: Element{Name: "operator"}, Type: "ociArtifact", Access: Access{
+							Type: "ociArtifact/v1", ImageReference: "registry.example/operator:1",
+						},
+					},
+				},
+			}},
 		"JSON": {
 			`{"meta":{"schemaVersion":"v2"},"component":{"name":"kyma-pull.dev/module/scaler","version":"v1"}}`,
 			Descriptor{Version: "v1"}},
@@ -58,7 +87,9 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got.Name != "kyma-pull.dev/module/scaler" || got.Version != c.want.Version || !slices.EqualFunc(got.Resources, c.want.Resources, func(a, b Resource) bool { return reflect.DeepEqual(a, b) }) {
+			if got.Name != "kyma-pull.dev/module/scaler" || got.Version != c.want.Version ||
+				!slices.EqualFunc(got.Resources, c.want.Resources,
+					func(a, b Resource) bool { return reflect.DeepEqual(a, b) }) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
@@ -66,7 +97,9 @@ func TestDescriptorsAreDecoded(t *testing.T) {
 }
 
 func TestDocumentReturnsTheOriginal(t *testing.T) {
-	d, err := Decode([]byte("meta: {schemaVersion: v2, more: {a: 1.50}}\ncomponent:\n  name: kyma-pull.dev/module/scaler\n  version: 1.10\n  unknown: [0012, 0x1f, .5, 2026-01-02, null, true, \"7\"]\n"))
+	d, err := Decode(
+		[]byte("meta: {schemaVersion: v2, more: {a: 1.50}}\ncomponent:\n  name: kyma-pull.dev/module/scaler\n  " +
+			"version: 1.10\n  unknown: [0012, 0x1f, .5, 2026-01-02, null, true, \"7\"]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +143,8 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 	if v2.Schema != SchemaV2 || v3.Schema != SchemaV3 || v3.RepositoryContexts[0].ComponentNameMapping != "urlPath" {
 		t.Errorf("schemas %s and %s, contexts %v", v2.Schema, v3.Schema, v3.RepositoryContexts)
 	}
-	v2.document, v2.Schema, v2.RepositoryContexts = nil, made.Schema, made.RepositoryContexts // repository contexts are not part of the comparison
+	// repository contexts are not part of the comparison
+	v2.document, v2.Schema, v2.RepositoryContexts = nil, made.Schema, made.RepositoryContexts
 	if !reflect.DeepEqual(v2, made) {
 		t.Errorf("got\n%+v\nwant\n%+v", v2, made)
 	}
@@ -125,28 +159,50 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 
 func TestInvalidDescriptorsAreRefusedWithTheField(t *testing.T) {
 	for name, c := range map[string]struct{ in, want string }{
-		"nothing":                         {"", "component descriptor: is empty"},
-		"two documents":                   {good + "---\na: 1\n", "more than 1 documents"},
-		"a scalar":                        {"hello", "component descriptor: "},
-		"an unknown schema":               {"meta: {schemaVersion: v9}", `meta.schemaVersion: "v9" is not supported`},
-		"a schema after the next":         {"apiVersion: ocm.software/v4\nkind: ComponentVersion", "apiVersion: ocm.software/v4 ComponentVersion is not supported"},
-		"two schemas at once":             {"apiVersion: ocm.software/v3alpha1\nkind: ComponentVersion\n" + good, "apiVersion"},
-		"a name without a domain":         {strings.Replace(good, "kyma-pull.dev/", "", 1), "component.name"},
-		"a name that climbs":              {strings.Replace(good, "module/scaler", "../../etc", 1), "component.name"},
-		"no version":                      {head, "component.version"},
-		"a version that is a path":        {head + "  version: ../1\n", "component.version"},
-		"a version that is a digest":      {head + "  version: \"" + hello + "\"\n", "component.version"},
-		"a resource without a name":       {good + "  - {access: {type: none}}\n", "component.resources[0]: name and access.type"},
-		"a resource without access":       {good + "  - {name: raw}\n", "component.resources[0]: name and access.type"},
-		"a blob that is a path":           {good + "  - {name: raw, access: {type: localBlob, localReference: ../../x}}\n", "component.resources[0].access.localReference"},
-		"a blob by an unknown hash":       {good + "  - {name: raw, access: {type: localBlob, localReference: \"md5:00\"}}\n", "component.resources[0].access.localReference"},
-		"a blob of a short digest":        {good + "  - {name: raw, access: {type: localBlob, localReference: \"sha256:00\"}}\n", "component.resources[0].access.localReference"},
-		"the same resource twice":         {good + local("raw", "") + local("raw", ""), `component.resources[1].name: "raw" appears twice`},
+		"nothing":           {"", "component descriptor: is empty"},
+		"two documents":     {good + "---\na: 1\n", "more than 1 documents"},
+		"a scalar":          {"hello", "component descriptor: "},
+		"an unknown schema": {"meta: {schemaVersion: v9}", `meta.schemaVersion: "v9" is not supported`},
+		"a schema after the next": {
+			"apiVersion: ocm.software/v4\nkind: ComponentVersion",
+			"apiVersion: ocm.software/v4 ComponentVersion is not supported",
+		},
+		"two schemas at once": {
+			"apiVersion: ocm.software/v3alpha1\nkind: ComponentVersion\n" + good, "apiVersion",
+		},
+		"a name without a domain":    {strings.Replace(good, "kyma-pull.dev/", "", 1), "component.name"},
+		"a name that climbs":         {strings.Replace(good, "module/scaler", "../../etc", 1), "component.name"},
+		"no version":                 {head, "component.version"},
+		"a version that is a path":   {head + "  version: ../1\n", "component.version"},
+		"a version that is a digest": {head + "  version: \"" + hello + "\"\n", "component.version"},
+		"a resource without a name": {
+			good + "  - {access: {type: none}}\n", "component.resources[0]: name and access.type",
+		},
+		"a resource without access": {good + "  - {name: raw}\n", "component.resources[0]: name and access.type"},
+		"a blob that is a path": {
+			good + "  - {name: raw, access: {type: localBlob, localReference: ../../x}}\n",
+			"component.resources[0].access.localReference",
+		},
+		"a blob by an unknown hash": {
+			good + "  - {name: raw, access: {type: localBlob, localReference: \"md5:00\"}}\n",
+			"component.resources[0].access.localReference",
+		},
+		"a blob of a short digest": {
+			good + "  - {name: raw, access: {type: localBlob, localReference: \"sha256:00\"}}\n",
+			"component.resources[0].access.localReference",
+		},
+		"the same resource twice": {
+			good + local("raw", "") + local("raw", ""), `component.resources[1].name: "raw" appears twice`,
+		},
 		"a key twice":                     {good + "  version: 1.2.4\n", `key "version" appears twice`},
 		"an alias":                        {head + "  version: &v 1.2.3\n  provider: *v\n", "anchors and aliases"},
 		"a list where a text is expected": {head + "  version: [1]\n", "component descriptor: "},
-		"more than a megabyte":            {good + strings.Repeat("#", MaxDescriptorBytes), "larger than 1048576 bytes"},
-		"too many resources":              {good + strings.Repeat("  - {name: a}\n", 2_001), "component.resources: 2001, at most 2000"},
+		"more than a megabyte": {
+			good + strings.Repeat("#", MaxDescriptorBytes), "larger than 1048576 bytes",
+		},
+		"too many resources": {
+			good + strings.Repeat("  - {name: a}\n", 2_001), "component.resources: 2001, at most 2000",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Decode([]byte(c.in))
@@ -158,7 +214,9 @@ func TestInvalidDescriptorsAreRefusedWithTheField(t *testing.T) {
 }
 
 func TestResourceIsFoundByAUniqueName(t *testing.T) {
-	d, err := Decode([]byte(good + local("raw", "") + local("tool", ", extraIdentity: {os: linux}") + local("tool", ", extraIdentity: {os: windows}")))
+	d, err := Decode(
+		[]byte(good + local("raw", "") + local("tool", ", extraIdentity: {os: linux}") +
+			local("tool", ", extraIdentity: {os: windows}")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +234,8 @@ func TestVersionsAndTheirTags(t *testing.T) {
 	for version, tag := range map[string]string{
 		"1.2.3": "1.2.3", "v1.2.3": "v1.2.3", "1": "1", "1.2": "1.2", "1.2.3-rc.1": "1.2.3-rc.1",
 		"1.0.0+ci.42": "1.0.0.build-ci.42", "1.0.0-rc+ci-1": "1.0.0-rc.build-ci-1",
-		"": "", "latest": "", "1.2.3.4": "", "01.2.3": "", "1.2.3 ": "", "1.2.3\n": "", "1.2.3/..": "", "1.2.3@x": "", "1.2.3+a+b": "",
+		"": "", "latest": "", "1.2.3.4": "", "01.2.3": "", "1.2.3 ": "", "1.2.3\n": "", "1.2.3/..": "", "1.2.3@x": "",
+		"1.2.3+a+b":                         "",
 		"1.2.3-" + strings.Repeat("a", 122): "1.2.3-" + strings.Repeat("a", 122),
 		"1.2.3-" + strings.Repeat("a", 123): "",
 	} {
@@ -192,8 +251,10 @@ func TestVersionsAndTheirTags(t *testing.T) {
 
 func TestSpellingsOfAccessTypesHaveOneKind(t *testing.T) {
 	for spelling, kind := range map[string]string{
-		"localBlob": AccessLocalBlob, "localBlob/v1": AccessLocalBlob, "LocalBlob/v1": AccessLocalBlob, "localOciBlob": AccessLocalBlob,
-		"ociArtifact": AccessOCIArtifact, "ociRegistry": AccessOCIArtifact, "OCIImage/v1": AccessOCIArtifact, "wget/v1": "wget", "none": "none",
+		"localBlob": AccessLocalBlob, "localBlob/v1": AccessLocalBlob, "LocalBlob/v1": AccessLocalBlob,
+		"localOciBlob": AccessLocalBlob,
+		"ociArtifact":  AccessOCIArtifact, "ociRegistry": AccessOCIArtifact, "OCIImage/v1": AccessOCIArtifact,
+		"wget/v1": "wget", "none": "none",
 	} {
 		if got := (Access{Type: spelling}).Kind(); got != kind {
 			t.Errorf("%s: got %s, want %s", spelling, got, kind)
@@ -248,7 +309,9 @@ func TestDescriptorIsReadFromItsLayer(t *testing.T) {
 		"a hidden namesake":       {[]member{regular("."+file, "x")}, "unexpected member"},
 		"a link":                  {[]member{{file, "", tar.TypeSymlink}}, "unexpected member"},
 		"a device":                {[]member{{file, "", tar.TypeChar}}, "unexpected member"},
-		"more than a megabyte":    {[]member{regular(file, strings.Repeat("x", MaxDescriptorBytes+1))}, "larger than 1048576 bytes"},
+		"more than a megabyte": {
+			[]member{regular(file, strings.Repeat("x", MaxDescriptorBytes+1))}, "larger than 1048576 bytes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := FromTar(archive(t, c.members...))

@@ -28,13 +28,15 @@ const (
 
 // Covered reports whether a digest covers the content.
 func (d *Digest) Covered() bool {
-	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded && d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
+	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded &&
+		d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
 }
 
 // OfArtifact reports whether the digest is the digest of an OCI manifest. For a blob that contains the artifact, it
 // covers only the artifact and not the rest of the blob.
 func (d *Digest) OfArtifact() bool {
-	return d.Covered() && (d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
+	return d.Covered() &&
+		(d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
 }
 
 // IsSHA256 reports whether the digest's hash is SHA-256.
@@ -45,7 +47,8 @@ func (d *Digest) IsSHA256() bool {
 
 // IsImage reports whether a resource is a container image, by its type, which a signature covers.
 func (r Resource) IsImage() bool {
-	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"}, func(k string) bool { return strings.EqualFold(k, r.Type) })
+	return slices.ContainsFunc([]string{"ociImage", "ociArtifact", "ociArtefact", "dockerImage"},
+		func(k string) bool { return strings.EqualFold(k, r.Type) })
 }
 
 // CheckContent compares the content of a resource with its digest: the digest of the bytes or, for an artifact set, of
@@ -77,7 +80,8 @@ func CheckContent(r Resource, content []byte) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not supported", r.Name, r.Digest.NormalisationAlgorithm)
+	return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not supported", r.Name,
+		r.Digest.NormalisationAlgorithm)
 }
 
 // CheckArtifact compares the digest of an OCI manifest with that of the resource. The error is ErrNotCovered if there
@@ -95,14 +99,16 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if hash, err := cryptoHash(r.Digest.HashAlgorithm); err != nil {
 		return fmt.Errorf("resource %q: digest.hashAlgorithm: %w", r.Name, err)
 	} else if manifest.Algorithm() != hashes[hash] {
-		return fmt.Errorf("resource %q: has a digest by %s, but the artifact's digest is by %s", r.Name, r.Digest.HashAlgorithm, manifest.Algorithm())
+		return fmt.Errorf("resource %q: has a digest by %s, but the artifact's digest is by %s", r.Name,
+			r.Digest.HashAlgorithm, manifest.Algorithm())
 	}
 	return r.same(manifest.Encoded())
 }
 
 func (r Resource) same(actual string) error {
 	if !strings.EqualFold(actual, r.Digest.Value) {
-		return fmt.Errorf("resource %q: %w: its digest is %s, the component has %s", r.Name, ErrDiffers, actual, r.Digest.Value)
+		return fmt.Errorf("resource %q: %w: its digest is %s, the component has %s", r.Name, ErrDiffers, actual,
+			r.Digest.Value)
 	}
 	return nil
 }

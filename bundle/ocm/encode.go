@@ -17,8 +17,9 @@ func (d Descriptor) Document() ([]byte, error) {
 		return nil, fmt.Errorf("component.provider: %w", err)
 	}
 	component := map[string]any{
-		"name": d.Name, "version": d.Version, "provider": provider, "repositoryContexts": listOf(d.RepositoryContexts, contextMap),
-		"resources": listOf(d.Resources, resourceMap), "sources": listOf(d.Sources, sourceMap),
+		"name": d.Name, "version": d.Version, "provider": provider,
+		"repositoryContexts": listOf(d.RepositoryContexts, contextMap),
+		"resources":          listOf(d.Resources, resourceMap), "sources": listOf(d.Sources, sourceMap),
 		"componentReferences": listOf(d.References, referenceMap),
 	}
 	if d.CreationTime != "" {
@@ -114,7 +115,9 @@ func elementMap(e Element) map[string]any {
 }
 
 func digestMap(d Digest) map[string]any {
-	return map[string]any{"hashAlgorithm": d.HashAlgorithm, "normalisationAlgorithm": d.NormalisationAlgorithm, "value": d.Value}
+	return map[string]any{
+		"hashAlgorithm": d.HashAlgorithm, "normalisationAlgorithm": d.NormalisationAlgorithm, "value": d.Value,
+	}
 }
 
 func resourceMap(r Resource) map[string]any {
@@ -167,8 +170,10 @@ func accessMap(a Access) map[string]any {
 		image = "reference"
 	}
 	for field, value := range map[string]string{
-		"localReference": a.LocalReference, "referenceName": a.ReferenceName, "mediaType": a.MediaType, image: a.ImageReference,
-		"ref": a.Repository, "digest": a.Digest, "helmRepository": a.HelmRepository, "helmChart": a.HelmChart, "version": a.HelmVersion,
+		"localReference": a.LocalReference, "referenceName": a.ReferenceName, "mediaType": a.MediaType,
+		image: a.ImageReference,
+		"ref": a.Repository, "digest": a.Digest, "helmRepository": a.HelmRepository, "helmChart": a.HelmChart,
+		"version": a.HelmVersion,
 	} {
 		if value != "" {
 			m[field] = value

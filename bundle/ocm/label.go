@@ -78,7 +78,8 @@ func providerOf(node *yaml.Node) (Provider, error) {
 	if node.Kind == 0 {
 		return Provider{}, nil
 	}
-	if node.Kind == yaml.ScalarNode && strings.HasPrefix(strings.TrimSpace(node.Value), "{") && json.Valid([]byte(node.Value)) {
+	if node.Kind == yaml.ScalarNode && strings.HasPrefix(strings.TrimSpace(node.Value), "{") &&
+		json.Valid([]byte(node.Value)) {
 		documents, err := strict.Documents([]byte(node.Value), strict.Limits{Documents: 1})
 		if err != nil {
 			return Provider{}, err

@@ -195,7 +195,9 @@ func normaliseV1(d Descriptor) ([]byte, error) {
 		return entries(map[string]any{"apiVersion": v3Versions[0], "kind": v3Kind, "metadata": meta, "spec": spec})
 	}
 	meta["resources"] = listOf(d.Resources, func(r Resource) map[string]any { return identified(normalResource(r)) })
-	meta["componentReferences"] = listOf(d.References, func(r Reference) map[string]any { return identified(normalReferenceV1(r)) })
+	meta["componentReferences"] = listOf(d.References, func(r Reference) map[string]any {
+		return identified(normalReferenceV1(r))
+	})
 	meta["provider"] = d.Provider.Name
 	if len(d.Provider.Labels) > 0 {
 		meta["provider"] = normalProvider(d.Provider)

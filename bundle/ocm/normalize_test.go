@@ -67,8 +67,10 @@ func TestNormalFormsContainTheSignedFields(t *testing.T) {
 
 func TestUnsignedFieldsDoNotChangeTheDigest(t *testing.T) {
 	for name, change := range map[string]func(*Descriptor){
-		"an unsigned label":         func(d *Descriptor) { d.Labels[0].Value = []byte(`"y"`) },
-		"a new unsigned label":      func(d *Descriptor) { d.Sources[0].Labels = append(d.Sources[0].Labels, Label{Name: "new"}) },
+		"an unsigned label": func(d *Descriptor) { d.Labels[0].Value = []byte(`"y"`) },
+		"a new unsigned label": func(d *Descriptor) {
+			d.Sources[0].Labels = append(d.Sources[0].Labels, Label{Name: "new"})
+		},
 		"where a resource is":       func(d *Descriptor) { d.Resources[0].Access.LocalReference = hello },
 		"where the component was":   func(d *Descriptor) { d.RepositoryContexts = nil },
 		"its signatures":            func(d *Descriptor) { d.Signatures = []Signature{{Name: "s"}} },
@@ -86,7 +88,9 @@ func TestUnsignedFieldsDoNotChangeTheDigest(t *testing.T) {
 		"an identity":                  func(d *Descriptor) { d.Resources[1].ExtraIdentity = nil },
 		"a reference":                  func(d *Descriptor) { d.References[0].Component += "x" },
 		"a second":                     func(d *Descriptor) { d.CreationTime = "2026-01-31T12:00:01Z" },
-		"the order":                    func(d *Descriptor) { d.Resources[0], d.Resources[3] = d.Resources[3], d.Resources[0] },
+		"the order": func(d *Descriptor) {
+			d.Resources[0], d.Resources[3] = d.Resources[3], d.Resources[0]
+		},
 	} {
 		t.Run(name, func(t *testing.T) { compare(t, change, false) })
 	}
@@ -122,7 +126,9 @@ func TestInvalidDescriptorsAreNotNormalized(t *testing.T) {
 		normalisation, hash string
 		want                string
 	}{
-		"an unknown normalization": {scaler(t), "jsonNormalisation/v5", "SHA-256", `normalization "jsonNormalisation/v5" is not supported`},
+		"an unknown normalization": {
+			scaler(t), "jsonNormalisation/v5", "SHA-256", `normalization "jsonNormalisation/v5" is not supported`,
+		},
 		"an unknown hash":          {scaler(t), NormalisationV3, "MD5", `hash algorithm "MD5" is not supported`},
 		"a time that is none":      {late, NormalisationV3, "SHA-256", `creationTime: "yesterday"`},
 		"a number that is none":    {huge, NormalisationV3, "SHA-256", "1e999"},
@@ -180,7 +186,8 @@ func FuzzNormalise(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add([]byte(good + local("raw", ", labels: [{name: a, value: \"\\x7f\\u0085\\ufeff\\U0001f600<\", signing: true}]")))
+	f.Add([]byte(good +
+		local("raw", ", labels: [{name: a, value: \"\\x7f\\u0085\\ufeff\\U0001f600<\", signing: true}]")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d, err := Decode(data)
 		if err != nil {

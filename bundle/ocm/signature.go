@@ -47,7 +47,8 @@ func (d Descriptor) CheckSignature(s Signature, trust Trust, now time.Time) erro
 		return fmt.Errorf("signature %q: %w", s.Name, err)
 	}
 	if !strings.EqualFold(actual, s.Digest.Value) {
-		return fmt.Errorf("signature %q: is for another descriptor: its digest is %s, the signed one is %s", s.Name, actual, s.Digest.Value)
+		return fmt.Errorf("signature %q: is for another descriptor: its digest is %s, the signed one is %s", s.Name,
+			actual, s.Digest.Value)
 	}
 	return nil
 }
@@ -86,7 +87,8 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 		if keys, value, err = s.chain(trust, now); err != nil {
 			return err
 		}
-	case s.MediaType == mediaTypeRSA && s.Algorithm == AlgorithmPKCS1, s.MediaType == mediaTypePSS && s.Algorithm == AlgorithmPSS:
+	case s.MediaType == mediaTypeRSA && s.Algorithm == AlgorithmPKCS1, s.MediaType == mediaTypePSS &&
+		s.Algorithm == AlgorithmPSS:
 		if value, err = hex.DecodeString(s.Value); err != nil {
 			return fmt.Errorf("value: %w", err)
 		}
@@ -125,7 +127,8 @@ func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, 
 	leaf := certificates[0]
 	key, ok := leaf.PublicKey.(*rsa.PublicKey)
 	if !ok {
-		return nil, nil, fmt.Errorf("certificate of %s: key of type %T is not supported: want RSA", leaf.Subject, leaf.PublicKey)
+		return nil, nil,
+			fmt.Errorf("certificate of %s: key of type %T is not supported: want RSA", leaf.Subject, leaf.PublicKey)
 	}
 	for _, known := range trust.Keys {
 		if known.Equal(key) {
@@ -150,7 +153,9 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 	value = block.Bytes
 	for block, rest = pem.Decode(rest); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" || len(certificates) == maxChain {
-			return nil, nil, fmt.Errorf("value: want at most %d CERTIFICATE blocks after the signature, found %q", maxChain, block.Type)
+			return nil, nil,
+				fmt.Errorf("value: want at most %d CERTIFICATE blocks after the signature, found %q", maxChain,
+					block.Type)
 		}
 		certificate, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
@@ -184,14 +189,17 @@ func vouched(certificates []*x509.Certificate, trust Trust, name string, now tim
 			continue // the official tool also includes the authority
 		}
 		if signsItself(c) {
-			return fmt.Errorf("certificate of %s is self-signed: trust its key or its authority; a signature's own certificates are never trusted", c.Subject)
+			return fmt.Errorf(
+				"certificate of %s is self-signed: trust its key or its authority; a signature's own certificates "+
+					"are never trusted", c.Subject)
 		}
 		if i > 0 {
 			intermediates.AddCert(c)
 		}
 	}
 	_, err := leaf.Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: intermediates, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
+		Roots: roots, Intermediates: intermediates, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
 	})
 	if err != nil {
 		return fmt.Errorf("certificate of %s: %w", leaf.Subject, err)
@@ -212,5 +220,6 @@ func vouched(certificates []*x509.Certificate, trust Trust, name string, now tim
 
 // signsItself also covers certificates that are not authorities, which CheckSignatureFrom refuses before the check.
 func signsItself(c *x509.Certificate) bool {
-	return bytes.Equal(c.RawIssuer, c.RawSubject) && c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
+	return bytes.Equal(c.RawIssuer, c.RawSubject) &&
+		c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }

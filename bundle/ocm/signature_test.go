@@ -31,10 +31,14 @@ var pairs = sync.OnceValue(func() (keys [2]*rsa.PrivateKey) {
 	return keys
 })
 
-var hashNames = map[string]crypto.Hash{"SHA-256": crypto.SHA256, "sha256": crypto.SHA256, "SHA-512": crypto.SHA512, "sha512": crypto.SHA512}
+var hashNames = map[string]crypto.Hash{
+	"SHA-256": crypto.SHA256, "sha256": crypto.SHA256, "SHA-512": crypto.SHA512, "sha512": crypto.SHA512,
+}
 
 // sign returns a signature of the descriptor in its algorithm's form, or in PEM with certificates.
-func sign(t *testing.T, d Descriptor, algorithm, hash string, key *rsa.PrivateKey, chain ...*x509.Certificate) Signature {
+func sign(
+	t *testing.T, d Descriptor, algorithm, hash string, key *rsa.PrivateKey, chain ...*x509.Certificate,
+) Signature {
 	t.Helper()
 	value, err := DigestOf(d, NormalisationV3, hash)
 	if err != nil {
@@ -75,11 +79,15 @@ func pemText(kind string, data []byte, headers map[string]string) string {
 }
 
 // certificate is valid on the day of noon. Without an issuer it is self-signed.
-func certificate(t *testing.T, name string, key any, issuer *x509.Certificate, issuerKey any, change func(*x509.Certificate)) *x509.Certificate {
+func certificate(
+	t *testing.T, name string, key any, issuer *x509.Certificate, issuerKey any, change func(*x509.Certificate),
+) *x509.Certificate {
 	t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: noon.Add(-12 * time.Hour), NotAfter: noon.Add(12 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning}, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: noon.Add(-12 * time.Hour),
+		NotAfter: noon.Add(12 * time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageCodeSigning},
+		BasicConstraintsValid: true,
 	}
 	if change != nil {
 		change(template)
@@ -155,25 +163,61 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 		trust  Trust
 		want   string
 	}{
-		"another digit":     {func(s *Signature) { s.Value = anotherDigit(s.Value[:1]) + s.Value[1:] }, trust, "not made by any"},
-		"another key":       {nil, Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey}}, "not made by any"},
-		"no key":            {nil, Trust{}, "no public key is trusted"},
-		"a weak key":        {func(s *Signature) { *s = sign(t, scaler(t), AlgorithmPKCS1, "SHA-256", weak) }, Trust{Keys: []*rsa.PublicKey{&weak.PublicKey}}, "not made by any"},
-		"another algorithm": {func(s *Signature) { s.Algorithm, s.MediaType = AlgorithmPSS, mediaTypePSS }, trust, "not made by any"},
-		"a form that goes with another algorithm": {func(s *Signature) { s.Algorithm = AlgorithmPSS }, trust, "does not match algorithm RSASSA-PSS"},
-		"an unknown algorithm":                    {func(s *Signature) { s.Algorithm = "sigstore" }, trust, `algorithm "sigstore" is not supported`},
-		"an unknown form":                         {func(s *Signature) { s.MediaType = "text/plain" }, trust, `mediaType "text/plain"`},
-		"an unknown hash":                         {func(s *Signature) { s.Digest.HashAlgorithm = "MD5" }, trust, `hash algorithm "MD5"`},
-		"a hash of another length":                {func(s *Signature) { s.Digest.HashAlgorithm = "SHA-512" }, trust, "has 32 bytes, want 64"},
-		"a digest that is no hex":                 {func(s *Signature) { s.Digest.Value = "zz" }, trust, "digest.value"},
-		"a digest of nothing":                     {func(s *Signature) { s.Digest = Digest{excludedNoAlgorithm, excluded, excludedNoAlgorithm} }, trust, "digest.value"},
-		"a value that is no hex":                  {func(s *Signature) { s.Value = "zz" }, trust, "value: "},
-		"a value of other length":                 {func(s *Signature) { s.Value += "00" }, trust, "not made by any"},
-		"an empty value":                          {func(s *Signature) { s.Value = "" }, trust, "not made by any"},
-		"too much hex":                            {func(s *Signature) { s.Value = strings.Repeat("0", maxSignatureBytes+2) }, trust, "value of 65538 bytes, at most 65536"},
-		"PEM of another algorithm":                {func(s *Signature) { bare(s, map[string]string{pemAlgorithmName: AlgorithmPSS}) }, trust, `the PEM header has "RSASSA-PSS"`},
-		"PEM of no algorithm":                     {func(s *Signature) { bare(s, nil) }, trust, `the PEM header has ""`},
-		"PEM that is none":                        {func(s *Signature) { s.MediaType = mediaTypePEM }, trust, "does not begin with a PEM block SIGNATURE"},
+		"another digit": {
+			func(s *Signature) { s.Value = anotherDigit(s.Value[:1]) + s.Value[1:] }, trust, "not made by any",
+		},
+		"another key": {nil, Trust{Keys: []*rsa.PublicKey{&pairs()[1].PublicKey}}, "not made by any"},
+		"no key":      {nil, Trust{}, "no public key is trusted"},
+		"a weak key": {
+			func(s *Signature) {
+				*s = sign(t, scaler(t), AlgorithmPKCS1, "SHA-256", weak)
+			}, Trust{Keys: []*rsa.PublicKey{&weak.PublicKey}}, "not made by any",
+		},
+		"another algorithm": {
+			func(s *Signature) { s.Algorithm, s.MediaType = AlgorithmPSS, mediaTypePSS }, trust, "not made by any",
+		},
+		"a form that goes with another algorithm": {
+			func(s *Signature) { s.Algorithm = AlgorithmPSS }, trust, "does not match algorithm RSASSA-PSS",
+		},
+		"an unknown algorithm": {
+			func(s *Signature) { s.Algorithm = "sigstore" }, trust, `algorithm "sigstore" is not supported`,
+		},
+		"an unknown form": {
+			func(s *Signature) { s.MediaType = "text/plain" }, trust, `mediaType "text/plain"`,
+		},
+		"an unknown hash": {
+			func(s *Signature) { s.Digest.HashAlgorithm = "MD5" }, trust, `hash algorithm "MD5"`,
+		},
+		"a hash of another length": {
+			func(s *Signature) { s.Digest.HashAlgorithm = "SHA-512" }, trust, "has 32 bytes, want 64",
+		},
+		"a digest that is no hex": {
+			func(s *Signature) { s.Digest.Value = "zz" }, trust, "digest.value",
+		},
+		"a digest of nothing": {
+			func(s *Signature) {
+				s.Digest = Digest{excludedNoAlgorithm, excluded, excludedNoAlgorithm}
+			}, trust, "digest.value",
+		},
+		"a value that is no hex":  {func(s *Signature) { s.Value = "zz" }, trust, "value: "},
+		"a value of other length": {func(s *Signature) { s.Value += "00" }, trust, "not made by any"},
+		"an empty value":          {func(s *Signature) { s.Value = "" }, trust, "not made by any"},
+		"too much hex": {
+			func(s *Signature) {
+				s.Value = strings.Repeat("0", maxSignatureBytes+2)
+			}, trust, "value of 65538 bytes, at most 65536",
+		},
+		"PEM of another algorithm": {
+			func(s *Signature) {
+				bare(s, map[string]string{pemAlgorithmName: AlgorithmPSS})
+			}, trust, `the PEM header has "RSASSA-PSS"`,
+		},
+		"PEM of no algorithm": {
+			func(s *Signature) { bare(s, nil) }, trust, `the PEM header has ""`,
+		},
+		"PEM that is none": {
+			func(s *Signature) { s.MediaType = mediaTypePEM }, trust, "does not begin with a PEM block SIGNATURE",
+		},
 		"PEM after something else": {func(s *Signature) {
 			bare(s, map[string]string{pemAlgorithmName: AlgorithmPKCS1})
 			s.Value = "hello\n" + s.Value
@@ -197,7 +241,8 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 				c.change(&s)
 			}
 			err := s.Verify(c.trust, noon)
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), `signature "release": `) {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.HasPrefix(err.Error(), `signature "release": `) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -212,11 +257,13 @@ func TestValidSignatureOfAnotherDescriptorIsRefused(t *testing.T) {
 	if err := s.Verify(trust, noon); err != nil {
 		t.Error(err)
 	}
-	if err := d.CheckSignature(s, trust, noon); err == nil || !strings.Contains(err.Error(), "is for another descriptor") {
+	if err := d.CheckSignature(s, trust, noon); err == nil ||
+		!strings.Contains(err.Error(), "is for another descriptor") {
 		t.Errorf("got %v", err)
 	}
 	s.Digest.NormalisationAlgorithm = "jsonNormalisation/v9"
-	if err := d.CheckSignature(s, trust, noon); err == nil || !strings.Contains(err.Error(), `"jsonNormalisation/v9" is not supported`) {
+	if err := d.CheckSignature(s, trust, noon); err == nil ||
+		!strings.Contains(err.Error(), `"jsonNormalisation/v9" is not supported`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -243,36 +290,78 @@ func TestAuthoritiesCertifyKeys(t *testing.T) {
 		now   time.Time
 		want  string // of the error; empty for success
 	}{
-		"leaf and intermediate":               {chain(leaf(nil), middle), trust, noon, ""},
-		"the authority is repeated":           {chain(leaf(nil), middle, root), trust, noon, ""},
-		"the intermediate is pinned":          {chain(leaf(nil)), Trust{Roots: chain(middle)}, noon, ""},
-		"another name that is asked for":      {chain(leaf(another), middle), Trust{Roots: chain(root), Subject: "ci"}, noon, ""},
-		"the key itself is trusted":           {chain(leaf(nil)), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, ""},
-		"its key is trusted, it signs itself": {chain(self), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, ""},
-		"the intermediate is missing":         {chain(leaf(nil)), trust, noon, "certificate of CN=release: x509: "},
-		"another authority":                   {chain(leaf(nil), middle), Trust{Roots: chain(stranger)}, noon, "certificate of CN=release: x509: "},
-		"no authority":                        {chain(leaf(nil), middle), Trust{Keys: []*rsa.PublicKey{&middleKey.PublicKey}}, noon, "no authority is trusted"},
-		"expired":                             {chain(leaf(nil), middle), trust, noon.Add(13 * time.Hour), "expired"},
-		"not valid yet":                       {chain(leaf(nil), middle), trust, noon.Add(-13 * time.Hour), "not yet valid"},
-		"another name":                        {chain(leaf(func(c *x509.Certificate) { c.Subject.CommonName = "release2" }), middle), trust, noon, `certificate has subject "release2", want "release"`},
-		"the name is not that asked for":      {chain(leaf(nil), middle), Trust{Roots: chain(root), Subject: "ci"}, noon, `certificate has subject "release", want "ci"`},
-		"for servers": {chain(leaf(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), middle), trust, noon,
+		"leaf and intermediate":      {chain(leaf(nil), middle), trust, noon, ""},
+		"the authority is repeated":  {chain(leaf(nil), middle, root), trust, noon, ""},
+		"the intermediate is pinned": {chain(leaf(nil)), Trust{Roots: chain(middle)}, noon, ""},
+		"another name that is asked for": {
+			chain(leaf(another), middle), Trust{Roots: chain(root), Subject: "ci"}, noon, "",
+		},
+		"the key itself is trusted": {
+			chain(leaf(nil)), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, "",
+		},
+		"its key is trusted, it signs itself": {
+			chain(self), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, "",
+		},
+		"the intermediate is missing": {chain(leaf(nil)), trust, noon, "certificate of CN=release: x509: "},
+		"another authority": {
+			chain(leaf(nil), middle), Trust{Roots: chain(stranger)}, noon, "certificate of CN=release: x509: ",
+		},
+		"no authority": {
+			chain(leaf(nil), middle), Trust{Keys: []*rsa.PublicKey{&middleKey.PublicKey}}, noon,
+			"no authority is trusted",
+		},
+		"expired": {chain(leaf(nil), middle), trust, noon.Add(13 * time.Hour), "expired"},
+		"not valid yet": {
+			chain(leaf(nil), middle), trust, noon.Add(-13 * time.Hour), "not yet valid",
+		},
+		"another name": {
+			chain(leaf(func(c *x509.Certificate) { c.Subject.CommonName = "release2" }), middle), trust, noon,
+			`certificate has subject "release2", want "release"`,
+		},
+		"the name is not that asked for": {
+			chain(leaf(nil), middle), Trust{Roots: chain(root), Subject: "ci"}, noon,
+			`certificate has subject "release", want "ci"`,
+		},
+		"for servers": {
+			chain(leaf(func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }),
+				middle), trust, noon,
 			"incompatible key usage"},
-		"not for signatures":                   {chain(leaf(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment }), middle), trust, noon, "does not allow digital signatures"},
-		"an authority comes with it":           {chain(leaf(nil), middle, stranger), trust, noon, "certificate of CN=stranger is self-signed"},
-		"it signs itself":                      {chain(self), trust, noon, "certificate of CN=release is self-signed"},
-		"it signs itself and is pinned":        {chain(self), Trust{Roots: chain(self)}, noon, "certificate of CN=release is self-signed"},
-		"a leaf signs a leaf":                  {chain(certificate(t, "release", leafKey, leaf(another), leafKey, nil), leaf(another), middle), trust, noon, "x509: "},
-		"an elliptic key":                      {chain(certificate(t, "release", rootKey, root, rootKey, nil)), trust, noon, "want RSA"},
-		"a weak key in between":                {chain(leaf(nil), certificate(t, "middle", weak, root, rootKey, authority)), trust, noon, "RSA key of 1024 bits is too weak"},
-		"certificates without end":             {append(chain(leaf(nil)), chain(middle, middle, middle, middle, middle, middle, middle, middle)...), trust, noon, "at most 8 CERTIFICATE blocks"},
-		"the certificate of another signature": {chain(certificate(t, "release", middleKey, root, rootKey, nil)), trust, noon, "not made by any"},
+		"not for signatures": {
+			chain(leaf(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyEncipherment }), middle), trust, noon,
+			"does not allow digital signatures",
+		},
+		"an authority comes with it": {
+			chain(leaf(nil), middle, stranger), trust, noon, "certificate of CN=stranger is self-signed",
+		},
+		"it signs itself": {chain(self), trust, noon, "certificate of CN=release is self-signed"},
+		"it signs itself and is pinned": {
+			chain(self), Trust{Roots: chain(self)}, noon, "certificate of CN=release is self-signed",
+		},
+		"a leaf signs a leaf": {
+			chain(certificate(t, "release", leafKey, leaf(another), leafKey, nil), leaf(another), middle), trust, noon,
+			"x509: ",
+		},
+		"an elliptic key": {
+			chain(certificate(t, "release", rootKey, root, rootKey, nil)), trust, noon, "want RSA",
+		},
+		"a weak key in between": {
+			chain(leaf(nil), certificate(t, "middle", weak, root, rootKey, authority)), trust, noon,
+			"RSA key of 1024 bits is too weak",
+		},
+		"certificates without end": {
+			append(chain(leaf(nil)), chain(middle, middle, middle, middle, middle, middle, middle, middle)...), trust,
+			noon, "at most 8 CERTIFICATE blocks",
+		},
+		"the certificate of another signature": {
+			chain(certificate(t, "release", middleKey, root, rootKey, nil)), trust, noon, "not made by any",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, algorithm := range []string{AlgorithmPKCS1, AlgorithmPSS} {
 				d := scaler(t)
 				err := d.CheckSignature(sign(t, d, algorithm, "SHA-256", leafKey, c.chain...), c.trust, c.now)
-				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				if c.want == "" && err != nil || c.want != "" &&
+					(err == nil || !strings.Contains(err.Error(), c.want)) {
 					t.Errorf("%s: got %v, want %q", algorithm, err, c.want)
 				}
 			}
@@ -322,15 +411,22 @@ func TestParseTrust(t *testing.T) {
 		"a private key beside one": {public + pemText("EC PRIVATE KEY", nil, nil), 0, 0, "contains a private key"},
 		"an elliptic key":          {pemText("PUBLIC KEY", ellipticDER, nil), 0, 0, "want RSA"},
 		"an elliptic key in DER":   {string(ellipticDER), 0, 0, "want RSA"},
-		"a weak key":               {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&weak.PublicKey), nil), 0, 0, "1024 bits is too weak"},
-		"a weak authority":         {pemText("CERTIFICATE", certificate(t, "root", weak, nil, nil, authority).Raw, nil), 0, 0, "1024 bits is too weak"},
-		"a key without end":        {pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(long), nil), 0, 0, "8193 bits is too long"},
-		"a broken key":             {pemText("PUBLIC KEY", []byte("x"), nil), 0, 0, "PUBLIC KEY: "},
-		"a broken certificate":     {pemText("CERTIFICATE", []byte("x"), nil), 0, 0, "CERTIFICATE: "},
-		"something else":           {pemText("SIGNATURE", []byte("x"), nil), 0, 0, `block "SIGNATURE" is neither`},
-		"something after it":       {public + "hello", 0, 0, "data after the last PEM block"},
-		"too many keys":            {strings.Repeat(public, maxTrusted+1), 0, 0, "more than 100"},
-		"more than a megabyte":     {strings.Repeat(" ", maxTrustBytes+1), 0, 0, "larger than 1048576 bytes"},
+		"a weak key": {
+			pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&weak.PublicKey), nil), 0, 0, "1024 bits is too weak",
+		},
+		"a weak authority": {
+			pemText("CERTIFICATE", certificate(t, "root", weak, nil, nil, authority).Raw, nil), 0, 0,
+			"1024 bits is too weak",
+		},
+		"a key without end": {
+			pemText("RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(long), nil), 0, 0, "8193 bits is too long",
+		},
+		"a broken key":         {pemText("PUBLIC KEY", []byte("x"), nil), 0, 0, "PUBLIC KEY: "},
+		"a broken certificate": {pemText("CERTIFICATE", []byte("x"), nil), 0, 0, "CERTIFICATE: "},
+		"something else":       {pemText("SIGNATURE", []byte("x"), nil), 0, 0, `block "SIGNATURE" is neither`},
+		"something after it":   {public + "hello", 0, 0, "data after the last PEM block"},
+		"too many keys":        {strings.Repeat(public, maxTrusted+1), 0, 0, "more than 100"},
+		"more than a megabyte": {strings.Repeat(" ", maxTrustBytes+1), 0, 0, "larger than 1048576 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ParseTrust([]byte(c.in))
@@ -338,7 +434,8 @@ func TestParseTrust(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if len(got.Keys) != c.keys || len(got.Roots) != c.roots {
-				t.Errorf("got %d keys and %d authorities, want %d and %d", len(got.Keys), len(got.Roots), c.keys, c.roots)
+				t.Errorf("got %d keys and %d authorities, want %d and %d", len(got.Keys), len(got.Roots), c.keys,
+					c.roots)
 			}
 		})
 	}

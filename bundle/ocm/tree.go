@@ -52,7 +52,8 @@ func scalarOf(n *yaml.Node) (any, error) {
 		return b, err
 	case "!!int", "!!float":
 		if json.Valid([]byte(n.Value)) {
-			return json.Number(n.Value), nil // the original text, because 1.10 differs from 1.1 for a reader of the document
+			// the original text, because 1.10 differs from 1.1 for a reader of the document
+			return json.Number(n.Value), nil
 		}
 		if strings.Trim(n.Value, "0123456789") == "" {
 			return n.Value, nil // leading zeros do not count

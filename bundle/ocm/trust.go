@@ -58,7 +58,8 @@ func ParseTrust(data []byte) (Trust, error) {
 	return trust, nil
 }
 
-var errPrivate = errors.New("contains a private key: use the public key, and generate a new pair, because this one is no longer secret")
+var errPrivate = errors.New(
+	"contains a private key: use the public key, and generate a new pair, because this one is no longer secret")
 
 func (t *Trust) addDER(data []byte) error {
 	key, err := x509.ParsePKIXPublicKey(data)

@@ -69,11 +69,13 @@ func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisati
 }
 
 func TestNormalFormsMatchTheOfficialTool(t *testing.T) {
-	for version, normalisation := range map[string]string{"v1": NormalisationV1, "v2": NormalisationV2, "v3": NormalisationV3} {
+	for version, normalisation := range map[string]string{"v1": NormalisationV1, "v2": NormalisationV2,
+		"v3": NormalisationV3} {
 		t.Run(normalisation, func(t *testing.T) {
 			want := vector(t, "ocm-vectors/top.norm."+version)
 			all := fromArchive(t, "ocm-vectors/ctf_signed_rsa15_and_plain_pss")
-			got, err := Normalize(digested(t, all["kyma-project.io/module/top:1.2.3"], all, normalisation), normalisation)
+			got, err := Normalize(digested(t, all["kyma-project.io/module/top:1.2.3"], all, normalisation),
+				normalisation)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +101,10 @@ func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
 	for _, c := range []struct{ archive, component, key string }{
 		{"ocm-vectors/ctf_signed_rsa15_and_plain_pss", "kyma-project.io/module/top:1.2.3", string(plain)},
 		{"ocm-vectors/ctf_signed_rsa15_pem_chain", "kyma-project.io/module/top:1.2.3", string(root)},
-		{"ctf/podinfo-6.14.1-signed", "kyma-project.io/module/podinfo:6.14.1", string(vector(t, "ctf/podinfo-6.14.1-signed.pub.pem"))},
+		{
+			"ctf/podinfo-6.14.1-signed", "kyma-project.io/module/podinfo:6.14.1",
+			string(vector(t, "ctf/podinfo-6.14.1-signed.pub.pem")),
+		},
 	} {
 		t.Run(c.archive, func(t *testing.T) {
 			trust, err := ParseTrust([]byte(c.key))
@@ -127,7 +132,8 @@ func TestSignaturesOfTheOfficialToolVerify(t *testing.T) {
 				}
 			}
 			d.Resources[0].Digest.Value = strings.Repeat("0", 64)
-			if err := d.CheckSignature(d.Signatures[0], trust, now); err == nil || !strings.Contains(err.Error(), "is for another descriptor") {
+			if err := d.CheckSignature(d.Signatures[0], trust, now); err == nil ||
+				!strings.Contains(err.Error(), "is for another descriptor") {
 				t.Errorf("another content is accepted: %v", err)
 			}
 		})

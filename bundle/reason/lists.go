@@ -29,7 +29,8 @@ const (
 // Problems are the reasons of a Problem.
 var Problems = []Reason{
 	ModuleUnknown, ChannelMissing, TemplateMissing, TemplateDoubled, CatalogInvalid, PinUnavailable, ModuleNotOffered,
-	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited, AgentOutdated, RemovalHeld,
+	ComponentNotFound, ComponentUnsigned, ComponentBroken, BundleLimit, OlderVersionAsked, ModuleNotInherited,
+	AgentOutdated, RemovalHeld,
 	ValueUndefined,
 	Other,
 }
@@ -83,9 +84,10 @@ var Secrets = []Reason{SecretsUnreadable, NamespaceMissing, Conflict, Forbidden,
 // Reasons why the publisher pushes no newer bundle for a runtime, or seals no Secrets for it. They only appear in the
 // status of its Kyma.
 const (
-	DuplicateRuntimeID   Reason = "DuplicateRuntimeID"   // another Kyma owns the runtime id
-	RuntimeUnassigned    Reason = "RuntimeUnassigned"    // several Kymas named the runtime, and no operator assigned it
-	RuntimeHandedOver    Reason = "RuntimeHandedOver"    // an operator released the runtime or assigned it to another Kyma
+	DuplicateRuntimeID Reason = "DuplicateRuntimeID" // another Kyma owns the runtime id
+	RuntimeUnassigned  Reason = "RuntimeUnassigned"  // several Kymas named the runtime, and no operator assigned it
+	// an operator released the runtime or assigned it to another Kyma
+	RuntimeHandedOver    Reason = "RuntimeHandedOver"
 	CloneDetected        Reason = "CloneDetected"        // two agents report with the runtime's key
 	RuntimeIDInvalid     Reason = "RuntimeIDInvalid"     // the runtime id has an invalid form
 	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the label names another runtime than before
@@ -100,7 +102,8 @@ const (
 // Publishing are the reasons for not publishing, Sealing those for not sealing.
 var (
 	Publishing = []Reason{
-		AgentOutdated, DuplicateRuntimeID, RuntimeUnassigned, RuntimeHandedOver, CloneDetected, RuntimeIDInvalid, RuntimeIDChanged, PinsInvalid, AnnotationInvalid,
+		AgentOutdated, DuplicateRuntimeID, RuntimeUnassigned, RuntimeHandedOver, CloneDetected, RuntimeIDInvalid,
+		RuntimeIDChanged, PinsInvalid, AnnotationInvalid,
 		RegistryNotAnswering, RootExpired, KeysNotAccepted, Other,
 	}
 	Sealing = []Reason{SecretMissing, Other}

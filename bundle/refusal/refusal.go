@@ -43,7 +43,8 @@ const (
 
 // Reasons returns all reasons, in the order of the checks.
 var Reasons = []Reason{
-	TooLarge, MediaType, Malformed, Unsigned, UnknownKey, BadSignature, PredicateType, WrongRuntime, WrongCluster, WrongEpoch, Expired, NotYetIssued, Rollback,
+	TooLarge, MediaType, Malformed, Unsigned, UnknownKey, BadSignature, PredicateType, WrongRuntime, WrongCluster,
+	WrongEpoch, Expired, NotYetIssued, Rollback,
 	Equivocation, Downgrade, WrongDigest, ForeignKey, BadRoot, RootExpired, Revoked, NotReleased, Incomplete,
 	UnsupportedFeature, NotEnrolled, WrongKyma,
 }

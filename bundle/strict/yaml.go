@@ -67,7 +67,8 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 		if err := w.node(document.Content[0], 1); err != nil {
 			return nil, fmt.Errorf("document %d: %w", i, err)
 		}
-		if document.Content[0].Tag != "!!null" { // judged before it is left out: a tag can claim that an object is nothing
+		// judged before it is left out: a tag can claim that an object is nothing
+		if document.Content[0].Tag != "!!null" {
 			documents = append(documents, document.Content[0])
 		}
 	}

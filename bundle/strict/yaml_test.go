@@ -60,9 +60,7 @@ func TestAliasesCountAsIfTheyWereWrittenOut(t *testing.T) {
 
 func TestOrdinaryYAMLIsAccepted(t *testing.T) {
 	documents, err := Documents(
-		[]byte("# only a comment\n---\na: 1\n---\n---\nb: [x, {c: null}]\nd: 2001-01-01\ne: !!str 1\n"),
-		Limits{},
-	)
+		[]byte("# only a comment\n---\na: 1\n---\n---\nb: [x, {c: null}]\nd: 2001-01-01\ne: !!str 1\n"), Limits{})
 	if err != nil || len(documents) != 2 {
 		t.Errorf("got %d documents, %v", len(documents), err)
 	}

@@ -83,7 +83,9 @@ func onePEM(text, kind string) ([]byte, error) {
 
 // IssueCertificate certifies in PEM that a key belongs to a runtime of a Kyma. Runtime and Kyma come from the caller's
 // own records. The Kyma is part of the subject, which agents of earlier versions do not compare.
-func IssueCertificate(enroll Signer, fleet, runtime string, kyma Kyma, key crypto.PublicKey, from, until time.Time) (string, error) {
+func IssueCertificate(
+	enroll Signer, fleet, runtime string, kyma Kyma, key crypto.PublicKey, from, until time.Time,
+) (string, error) {
 	issuer, err := cryptoSigner(enroll)
 	if err != nil {
 		return "", err
@@ -98,7 +100,8 @@ func IssueCertificate(enroll Signer, fleet, runtime string, kyma Kyma, key crypt
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: subjectOf(runtime, kyma), URIs: []*url.URL{name},
-		NotBefore: from, NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		NotBefore: from, NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,
 	}
 	parent := &x509.Certificate{Subject: pkix.Name{CommonName: "kyma-pull enrolment"}}
@@ -182,9 +185,12 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 		return Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
 	if !supported(parsed.PublicKey) {
-		return Certificate{}, fmt.Errorf("certificate: %T is not accepted, want ECDSA P-256 or Ed25519", parsed.PublicKey)
+		return Certificate{},
+			fmt.Errorf("certificate: %T is not accepted, want ECDSA P-256 or Ed25519", parsed.PublicKey)
 	}
-	certificate := Certificate{Key: parsed.PublicKey, Kyma: kymaOf(parsed.Subject), NotBefore: parsed.NotBefore, NotAfter: parsed.NotAfter}
+	certificate := Certificate{
+		Key: parsed.PublicKey, Kyma: kymaOf(parsed.Subject), NotBefore: parsed.NotBefore, NotAfter: parsed.NotAfter,
+	}
 	for thumbprint, key := range r.enrollers {
 		issuer := x509.Certificate{PublicKey: key, PublicKeyAlgorithm: algorithmOf(key)}
 		if issuer.CheckSignature(parsed.SignatureAlgorithm, parsed.RawTBSCertificate, parsed.Signature) == nil {
@@ -192,7 +198,8 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 		}
 	}
 	if certificate.IssuerThumbprint == "" {
-		return Certificate{}, fmt.Errorf("certificate: was issued by no key that root version %d lists for enrollment", r.Version)
+		return Certificate{},
+			fmt.Errorf("certificate: was issued by no key that root version %d lists for enrollment", r.Version)
 	}
 	name, err := runtimeURI(r.Fleet, runtime)
 	if err != nil {
@@ -205,7 +212,9 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 		return Certificate{}, errors.New("certificate: is not that of an agent")
 	}
 	if !certificate.Covers(now) {
-		return Certificate{}, fmt.Errorf("certificate: is good from %s until %s", parsed.NotBefore.UTC().Format(time.RFC3339), parsed.NotAfter.UTC().Format(time.RFC3339))
+		return Certificate{},
+			fmt.Errorf("certificate: is good from %s until %s", parsed.NotBefore.UTC().Format(time.RFC3339),
+				parsed.NotAfter.UTC().Format(time.RFC3339))
 	}
 	if certificate.Thumbprint, err = Thumbprint(parsed.PublicKey); err != nil {
 		return Certificate{}, err

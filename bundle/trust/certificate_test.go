@@ -40,7 +40,8 @@ func TestCertificateBelongsToOneRuntime(t *testing.T) {
 	otherFleet.Fleet = "fleet-b"
 	agent := trusttest.NewSigner(t)
 	issue := func(by trust.Signer, fleet, runtime string) string {
-		text, err := trust.IssueCertificate(by, fleet, runtime, trust.Kyma{}, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+		text, err := trust.IssueCertificate(by, fleet, runtime, trust.Kyma{}, trusttest.PublicKey(t, agent),
+			trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -55,13 +56,19 @@ func TestCertificateBelongsToOneRuntime(t *testing.T) {
 		at            time.Time
 		want          string
 	}{
-		"its own":                      {root, good, "a", trusttest.Now, ""},
-		"its last day":                 {root, good, "a", trusttest.Now.AddDate(0, 0, 89), ""},
-		"a name that begins so":        {root, good, "a1", trusttest.Now, `is "a"'s, this is "a1"`},
-		"a name that it begins with":   {root, issue(enroll, "fleet-a", "a1"), "a", trusttest.Now, `is "a1"'s, this is "a"`},
-		"another fleet's":              {otherFleet, good, "a", trusttest.Now, `is "a"'s`},
-		"a stranger's":                 {root, issue(trusttest.NewSigner(t), "fleet-a", "a"), "a", trusttest.Now, "was issued by no key"},
-		"its own key's":                {root, issue(agent, "fleet-a", "a"), "a", trusttest.Now, "was issued by no key"},
+		"its own":               {root, good, "a", trusttest.Now, ""},
+		"its last day":          {root, good, "a", trusttest.Now.AddDate(0, 0, 89), ""},
+		"a name that begins so": {root, good, "a1", trusttest.Now, `is "a"'s, this is "a1"`},
+		"a name that it begins with": {
+			root, issue(enroll, "fleet-a", "a1"), "a", trusttest.Now, `is "a1"'s, this is "a"`,
+		},
+		"another fleet's": {otherFleet, good, "a", trusttest.Now, `is "a"'s`},
+		"a stranger's": {
+			root, issue(trusttest.NewSigner(t), "fleet-a", "a"), "a", trusttest.Now, "was issued by no key",
+		},
+		"its own key's": {
+			root, issue(agent, "fleet-a", "a"), "a", trusttest.Now, "was issued by no key",
+		},
 		"of another root":              {otherRoot, good, "a", trusttest.Now, "was issued by no key"},
 		"expired":                      {root, good, "a", trusttest.Now.AddDate(0, 0, 90), "is good from"},
 		"not yet good":                 {root, good, "a", trusttest.Now.AddDate(0, 0, -30), "is good from"},
@@ -74,7 +81,9 @@ func TestCertificateBelongsToOneRuntime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			certificate, err := c.root.CheckCertificate(c.text, c.runtime, c.at)
-			if c.want == "" && (err != nil || certificate.Thumbprint != trusttest.Thumbprint(t, agent) || !certificate.RenewAt().Equal(trusttest.Now.AddDate(0, 0, 30))) {
+			if c.want == "" &&
+				(err != nil || certificate.Thumbprint != trusttest.Thumbprint(t, agent) ||
+					!certificate.RenewAt().Equal(trusttest.Now.AddDate(0, 0, 30))) {
 				t.Fatalf("got %+v, %v", certificate, err)
 			}
 			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -130,21 +139,24 @@ func TestCertificateRequestProvesItsKey(t *testing.T) {
 func TestCertificateReplacesAForgottenKey(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent, attacker := trusttest.NewSigner(t), trusttest.NewSigner(t)
-	certificate, err := trust.IssueCertificate(enroll, "fleet-a", trusttest.Runtime, trust.Kyma{}, trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+	certificate, err := trust.IssueCertificate(enroll, "fleet-a", trusttest.Runtime, trust.Kyma{},
+		trusttest.PublicKey(t, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 	if err != nil {
 		t.Fatal(err)
 	}
 	report := func(by trust.Signer, fleet string) bundle.Fetched {
-		blob, err := bundle.ComposeReport(bundle.Report{Runtime: trusttest.Runtime, Fleet: fleet, Sequence: 5, Time: trusttest.Now, Certificate: certificate}, by)
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: trusttest.Runtime, Fleet: fleet, Sequence: 5,
+			Time: trusttest.Now, Certificate: certificate}, by)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return bundle.Fetched(blob)
 	}
-	forgetful := bundle.Reporter{Runtime: trusttest.Runtime, Fleet: "fleet-a", Certified: func(text string) (crypto.PublicKey, error) {
-		c, err := root.CheckCertificate(text, trusttest.Runtime, trusttest.Now)
-		return c.Key, err
-	}}
+	forgetful := bundle.Reporter{Runtime: trusttest.Runtime, Fleet: "fleet-a",
+		Certified: func(text string) (crypto.PublicKey, error) {
+			c, err := root.CheckCertificate(text, trusttest.Runtime, trusttest.Now)
+			return c.Key, err
+		}}
 	accepted, err := bundle.VerifyReport(report(agent, "fleet-a"), forgetful)
 	if err != nil || !accepted.Enrolled {
 		t.Fatalf("got %+v, %v", accepted, err)
@@ -167,7 +179,8 @@ func TestCertificateReplacesAForgottenKey(t *testing.T) {
 func FuzzCertificates(f *testing.F) {
 	root, enroll := enrolled(f, "fleet-a")
 	agent := trusttest.NewSigner(f)
-	good, err := trust.IssueCertificate(enroll, "fleet-a", "a", trust.Kyma{}, trusttest.PublicKey(f, agent), trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
+	good, err := trust.IssueCertificate(enroll, "fleet-a", "a", trust.Kyma{}, trusttest.PublicKey(f, agent),
+		trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -176,11 +189,13 @@ func FuzzCertificates(f *testing.F) {
 		f.Fatal(err)
 	}
 	own := trusttest.Thumbprint(f, agent)
-	for _, text := range []string{good, request, good + good, good + request, "", "-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"} {
+	for _, text := range []string{good, request, good + good, good + request, "",
+		"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if certificate, err := root.CheckCertificate(text, "a", trusttest.Now); err == nil && certificate.Thumbprint != own {
+		if certificate, err := root.CheckCertificate(text, "a", trusttest.Now); err == nil &&
+			certificate.Thumbprint != own {
 			t.Errorf("a certificate of key %s is believed", certificate.Thumbprint)
 		}
 		if key, err := trust.Requested(text); err == nil && key == nil {

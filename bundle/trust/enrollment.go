@@ -54,14 +54,8 @@ func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Ti
 			}
 		}
 	}
-	return fmt.Errorf(
-		"%w of runtime %s for Kyma %s: run `kcp-publisher enroll %s --kyma %s`",
-		errNoProof,
-		runtime,
-		kyma,
-		runtime,
-		named[1],
-	)
+	return fmt.Errorf("%w of runtime %s for Kyma %s: run `kcp-publisher enroll %s --kyma %s`", errNoProof, runtime,
+		kyma, runtime, named[1])
 }
 
 // errNoProof is returned for a proof that no token of a secret made.
@@ -94,11 +88,9 @@ func (s TokenSecrets) CheckHandOver(kyma Kyma, runtime, proof string) (time.Time
 			return time.UnixMilli(at), nil
 		}
 	}
-	return time.Time{}, fmt.Errorf(
-		"hand-over: the proof is not of runtime %s and Kyma %s: run `kcp-publisher move` again",
-		runtime,
-		kyma,
-	)
+	return time.Time{},
+		fmt.Errorf("hand-over: the proof is not of runtime %s and Kyma %s: run `kcp-publisher move` again", runtime,
+			kyma)
 }
 
 func (s TokenSecret) handOver(kyma Kyma, runtime string, at int64) string {
@@ -181,10 +173,8 @@ func (s TokenSecret) check(kyma Kyma, runtime string, e Enrollment, now time.Tim
 		return errNoProof
 	}
 	if !now.Before(token.Expires) {
-		return fmt.Errorf(
-			"the token expired at %s: run `kcp-publisher enroll` again",
-			token.Expires.UTC().Format(time.RFC3339),
-		)
+		return fmt.Errorf("the token expired at %s: run `kcp-publisher enroll` again",
+			token.Expires.UTC().Format(time.RFC3339))
 	}
 	return nil
 }
@@ -200,10 +190,8 @@ func (t Token) Prove(runtime string, key crypto.PublicKey) ([]byte, error) {
 
 // String is the token's text form; it is a secret.
 func (t Token) String() string {
-	return strings.Join(
-		[]string{tokenPrefix, strconv.FormatInt(t.Expires.Unix(), 10), base64.RawURLEncoding.EncodeToString(t.mac)},
-		".",
-	)
+	return strings.Join([]string{tokenPrefix, strconv.FormatInt(t.Expires.Unix(), 10),
+		base64.RawURLEncoding.EncodeToString(t.mac)}, ".")
 }
 
 // ParseToken parses the result of String.

@@ -43,7 +43,8 @@ func (k Kyma) Check() error {
 	for _, part := range []struct {
 		field, value string
 		most         int
-	}{{"namespace", k.Namespace, maxKymaNameBytes}, {"name", k.Name, maxKymaNameBytes}, {"uid", k.UID, maxKymaUIDBytes}} {
+	}{{"namespace", k.Namespace, maxKymaNameBytes}, {"name", k.Name, maxKymaNameBytes},
+		{"uid", k.UID, maxKymaUIDBytes}} {
 		if len(part.value) > part.most {
 			return fmt.Errorf("%s: %d bytes, at most %d", part.field, len(part.value), part.most)
 		}

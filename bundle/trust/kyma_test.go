@@ -31,16 +31,10 @@ func TestParseKyma(t *testing.T) {
 func TestCertificateNamesItsKyma(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent := trusttest.NewSigner(t)
-	for _, kyma := range []trust.Kyma{{}, {Namespace: "kcp-system", Name: "berlin"}, {Namespace: "kcp-system", Name: "berlin", UID: "8f0c"}} {
-		text, err := trust.IssueCertificate(
-			enroll,
-			"fleet-a",
-			"a",
-			kyma,
-			trusttest.PublicKey(t, agent),
-			trusttest.Now,
-			trusttest.Now.AddDate(0, 0, 90),
-		)
+	for _, kyma := range []trust.Kyma{{}, {Namespace: "kcp-system", Name: "berlin"},
+		{Namespace: "kcp-system", Name: "berlin", UID: "8f0c"}} {
+		text, err := trust.IssueCertificate(enroll, "fleet-a", "a", kyma, trusttest.PublicKey(t, agent), trusttest.Now,
+			trusttest.Now.AddDate(0, 0, 90))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,8 @@ func (r Root) CheckFloor(component, version string) error {
 	}
 	given, err := semver.NewVersion(version)
 	if err != nil || given.LessThan(lowest) {
-		return fmt.Errorf("component %s:%s is below %s, the lowest version that the root of trust lets be installed", component, version, floor)
+		return fmt.Errorf("component %s:%s is below %s, the lowest version that the root of trust lets be installed",
+			component, version, floor)
 	}
 	return nil
 }
@@ -71,7 +72,9 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 	subject := fmt.Sprintf("component %s:%s", released.Component, released.Version)
 	role, ok := r.releaseRole(released.Component)
 	if !ok {
-		return fmt.Errorf("%s: no release key covers components of that name: the root of trust has release keys for %q", subject, r.Releases())
+		return fmt.Errorf(
+			"%s: no release key covers components of that name: the root of trust has release keys for %q", subject,
+			r.Releases())
 	}
 	evidence, err := readEvidence(documents)
 	if err != nil {
@@ -82,7 +85,8 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 		return fmt.Errorf("%s: its descriptor is not among the proofs of its release", subject)
 	}
 	if n := role.signed(main, now); n < role.threshold {
-		return fmt.Errorf("%s: is signed by %d of the release keys for %q, want %d", subject, n, role.prefix+"*", role.threshold)
+		return fmt.Errorf("%s: is signed by %d of the release keys for %q, want %d", subject, n, role.prefix+"*",
+			role.threshold)
 	}
 	all, err := evidence.closure(main, 0, map[string]bool{})
 	if err != nil {
@@ -94,7 +98,8 @@ func (r Root) CheckRelease(released Released, documents map[digest.Digest][]byte
 		}
 	}
 	for _, image := range released.Images {
-		if !slices.ContainsFunc(all, func(d ocm.Descriptor) bool { return slices.ContainsFunc(d.Resources, pins(image)) }) {
+		if !slices.ContainsFunc(all,
+			func(d ocm.Descriptor) bool { return slices.ContainsFunc(d.Resources, pins(image)) }) {
 			return fmt.Errorf("%s: image %s was not released", subject, image)
 		}
 	}
@@ -117,7 +122,8 @@ func (r releaseRole) signed(d ocm.Descriptor, now time.Time) int {
 	count := 0
 	for _, key := range r.keys {
 		trust := ocm.Trust{Keys: []*rsa.PublicKey{key}}
-		if slices.ContainsFunc(d.Signatures, func(s ocm.Signature) bool { return d.CheckSignature(s, trust, now) == nil }) {
+		if slices.ContainsFunc(d.Signatures,
+			func(s ocm.Signature) bool { return d.CheckSignature(s, trust, now) == nil }) {
 			count++
 		}
 	}
@@ -174,11 +180,16 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 	for _, reference := range d.References {
 		target, ok := e.descriptors[reference.Component+":"+reference.Version]
 		if !ok || !reference.Digest.Covered() {
-			return nil, fmt.Errorf("reference %q: component %s:%s has no signed digest, or is not among the proofs of the release", reference.Name, reference.Component, reference.Version)
+			return nil,
+				fmt.Errorf(
+					"reference %q: component %s:%s has no signed digest, or is not among the proofs of the release",
+					reference.Name, reference.Component, reference.Version)
 		}
 		actual, err := ocm.DigestOf(target, reference.Digest.NormalisationAlgorithm, reference.Digest.HashAlgorithm)
 		if err != nil || !strings.EqualFold(actual, reference.Digest.Value) {
-			return nil, errors.Join(fmt.Errorf("reference %q: component %s:%s is not the one that was released", reference.Name, reference.Component, reference.Version), err)
+			return nil,
+				errors.Join(fmt.Errorf("reference %q: component %s:%s is not the one that was released", reference.Name,
+					reference.Component, reference.Version), err)
 		}
 		below, err := e.closure(target, depth+1, seen)
 		if err != nil {
@@ -196,7 +207,8 @@ func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 			continue
 		}
 		if !resource.Digest.OfArtifact() {
-			if strings.EqualFold(resource.Digest.Value, content.Digest.Encoded()) && content.Digest.Algorithm() == digest.SHA256 && resource.Digest.IsSHA256() {
+			if strings.EqualFold(resource.Digest.Value, content.Digest.Encoded()) &&
+				content.Digest.Algorithm() == digest.SHA256 && resource.Digest.IsSHA256() {
 				return nil
 			}
 			continue

@@ -21,7 +21,8 @@ import (
 // editedRoot makes a root of one publisher key, lets change edit it and signs the result with the signers.
 func editedRoot(tb testing.TB, change func(root *metadata.RootType), signers ...trust.Signer) []byte {
 	tb.Helper()
-	data, err := trusttest.NewRoot(signers[0], []crypto.PublicKey{trusttest.PublicKey(tb, trusttest.NewSigner(tb))}, trusttest.Now.AddDate(1, 0, 0))
+	data, err := trusttest.NewRoot(signers[0], []crypto.PublicKey{trusttest.PublicKey(tb, trusttest.NewSigner(tb))},
+		trusttest.Now.AddDate(1, 0, 0))
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -57,7 +58,8 @@ func TestRootRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
-	data, err := trusttest.NewRoot(trusttest.NewSigner(t), []crypto.PublicKey{trusttest.PublicKey(t, first), trusttest.PublicKey(t, second), ed}, trusttest.Now)
+	data, err := trusttest.NewRoot(trusttest.NewSigner(t),
+		[]crypto.PublicKey{trusttest.PublicKey(t, first), trusttest.PublicKey(t, second), ed}, trusttest.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +123,12 @@ func TestParseRootRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ in, want string }{
-		"a root that was changed after signing": {strings.Replace(honest, `"epoch":1`, `"epoch":2`, 1), "root of trust: "},
-		"a root without a signature":            {strings.Replace(honest, `"signatures":[{`, `"signatures":[],"x":[{`, 1), "root of trust: "},
+		"a root that was changed after signing": {
+			strings.Replace(honest, `"epoch":1`, `"epoch":2`, 1), "root of trust: ",
+		},
+		"a root without a signature": {
+			strings.Replace(honest, `"signatures":[{`, `"signatures":[],"x":[{`, 1), "root of trust: ",
+		},
 		"a root that another key signed": {string(editedRoot(t, func(r *metadata.RootType) {
 			r.Roles[trust.RoleRoot].KeyIDs = nil
 			add(trust.RoleRoot, trusttest.PublicKey(t, otherKey))(r)
@@ -131,37 +137,88 @@ func TestParseRootRefuses(t *testing.T) {
 			add(trust.RoleRoot, trusttest.PublicKey(t, otherKey))(r)
 			r.Roles[trust.RoleRoot].Threshold = 2
 		}), "root of trust: "},
-		"a root whose threshold is zero":           {edited(func(r *metadata.RootType) { r.Roles[trust.RoleRoot].Threshold = 0 }), "root of trust: "},
-		"a root without the role of the publisher": {edited(func(r *metadata.RootType) { delete(r.Roles, trust.RolePublisher) }), `"publisher" are required`},
-		"a root without the role of the root":      {edited(func(r *metadata.RootType) { delete(r.Roles, trust.RoleRoot) }), `"publisher" are required`},
-		"a root without publisher keys":            {edited(func(r *metadata.RootType) { r.Roles[trust.RolePublisher].KeyIDs = []string{} }), "at least one key is required"},
-		"a root of version zero":                   {edited(func(r *metadata.RootType) { r.Version = 0 }), "root of trust: version: 0"},
-		"a root without an epoch":                  {edited(func(r *metadata.RootType) { delete(r.UnrecognizedFields, "epoch") }), "epoch: <nil> is not a whole number"},
-		"a root with an epoch of zero":             {edited(func(r *metadata.RootType) { r.UnrecognizedFields["epoch"] = 0 }), "epoch: 0 is not a whole number"},
-		"a root with half an epoch":                {strings.Replace(honest, `"epoch":1`, `"epoch":1.5`, 1), "root of trust: "},
-		"a root with an epoch that is a text":      {edited(func(r *metadata.RootType) { r.UnrecognizedFields["epoch"] = "1" }), "epoch: 1 is not a whole number"},
-		"a publisher key that is not there":        {edited(func(r *metadata.RootType) { r.Roles[trust.RolePublisher].KeyIDs[0] = strings.Repeat("0", 64) }), "is not among keys"},
-		"a publisher key that is null":             {edited(func(r *metadata.RootType) { r.Keys[r.Roles[trust.RolePublisher].KeyIDs[0]] = nil }), "root of trust: "},
+		"a root whose threshold is zero": {
+			edited(func(r *metadata.RootType) { r.Roles[trust.RoleRoot].Threshold = 0 }), "root of trust: ",
+		},
+		"a root without the role of the publisher": {
+			edited(func(r *metadata.RootType) { delete(r.Roles, trust.RolePublisher) }), `"publisher" are required`,
+		},
+		"a root without the role of the root": {
+			edited(func(r *metadata.RootType) { delete(r.Roles, trust.RoleRoot) }), `"publisher" are required`,
+		},
+		"a root without publisher keys": {
+			edited(func(r *metadata.RootType) { r.Roles[trust.RolePublisher].KeyIDs = []string{} }),
+			"at least one key is required",
+		},
+		"a root of version zero": {
+			edited(func(r *metadata.RootType) { r.Version = 0 }), "root of trust: version: 0",
+		},
+		"a root without an epoch": {
+			edited(func(r *metadata.RootType) { delete(r.UnrecognizedFields, "epoch") }),
+			"epoch: <nil> is not a whole number",
+		},
+		"a root with an epoch of zero": {
+			edited(func(r *metadata.RootType) { r.UnrecognizedFields["epoch"] = 0 }), "epoch: 0 is not a whole number",
+		},
+		"a root with half an epoch": {
+			strings.Replace(honest, `"epoch":1`, `"epoch":1.5`, 1), "root of trust: ",
+		},
+		"a root with an epoch that is a text": {
+			edited(func(r *metadata.RootType) { r.UnrecognizedFields["epoch"] = "1" }),
+			"epoch: 1 is not a whole number",
+		},
+		"a publisher key that is not there": {
+			edited(func(r *metadata.RootType) { r.Roles[trust.RolePublisher].KeyIDs[0] = strings.Repeat("0", 64) }),
+			"is not among keys",
+		},
+		"a publisher key that is null": {
+			edited(func(r *metadata.RootType) { r.Keys[r.Roles[trust.RolePublisher].KeyIDs[0]] = nil }),
+			"root of trust: ",
+		},
 		"a root key that is null": {edited(func(r *metadata.RootType) {
 			r.Keys["null"] = nil
 			r.Roles[trust.RoleRoot].KeyIDs = append(r.Roles[trust.RoleRoot].KeyIDs, "null")
 		}), "root of trust: "},
-		"a publisher key whose id is not its digest":    {edited(renamePublisher), "its id is not the digest of the key"},
-		"a publisher key on another curve":              {edited(add(trust.RolePublisher, &p384.PublicKey)), "is not accepted"},
-		"a publisher key of RSA":                        {edited(add(trust.RolePublisher, &rsaKey.PublicKey)), "is not accepted"},
-		"a publisher key of Ed25519 that is cut off":    {edited(add(trust.RolePublisher, ed25519.PublicKey{1, 2, 3})), "is not accepted"},
-		"a root key of Ed25519 that is cut off":         {edited(add(trust.RoleRoot, ed25519.PublicKey{1, 2, 3})), "root of trust: "},
-		"a root of more than the limit":                 {honest + strings.Repeat(" ", trust.MaxRootBytes), "at most 65536"},
-		"a root with a key that appears twice":          {strings.Replace(honest, `"version":1`, `"version":9,"version":1`, 1), `"version" appears twice`},
-		"a root that nests too deep":                    {strings.Replace(honest, "{", `{"x":`+trusttest.Nested(strict.MaxJSONDepth)+",", 1), "nested deeper"},
-		"nothing":                                       {"", "document is empty"},
-		"null":                                          {"null", "root of trust: "},
-		"an empty object":                               {"{}", "root of trust: "},
-		"other metadata of TUF":                         {strings.Replace(honest, `"_type":"root"`, `"_type":"targets"`, 1), "root of trust: "},
-		"a root whose signed part is null":              {`{"signatures":[],"signed":null}`, "root of trust: "},
-		"a root whose roles are null":                   {`{"signatures":[],"signed":{"_type":"root","spec_version":"1.0.31","version":1,"expires":"2027-03-01T12:00:00Z","keys":{},"roles":{"root":null,"publisher":null}}}`, "root of trust: "},
-		"a root whose version is a text":                {strings.Replace(honest, `"version":1`, `"version":"1"`, 1), "root of trust: "},
-		"a root with an epoch that is beyond a number":  {strings.Replace(honest, `"epoch":1`, `"epoch":1e999`, 1), "root of trust: "},
+		"a publisher key whose id is not its digest": {
+			edited(renamePublisher), "its id is not the digest of the key",
+		},
+		"a publisher key on another curve": {
+			edited(add(trust.RolePublisher, &p384.PublicKey)), "is not accepted",
+		},
+		"a publisher key of RSA": {
+			edited(add(trust.RolePublisher, &rsaKey.PublicKey)), "is not accepted",
+		},
+		"a publisher key of Ed25519 that is cut off": {
+			edited(add(trust.RolePublisher, ed25519.PublicKey{1, 2, 3})), "is not accepted",
+		},
+		"a root key of Ed25519 that is cut off": {
+			edited(add(trust.RoleRoot, ed25519.PublicKey{1, 2, 3})), "root of trust: ",
+		},
+		"a root of more than the limit": {
+			honest + strings.Repeat(" ", trust.MaxRootBytes), "at most 65536",
+		},
+		"a root with a key that appears twice": {
+			strings.Replace(honest, `"version":1`, `"version":9,"version":1`, 1), `"version" appears twice`,
+		},
+		"a root that nests too deep": {
+			strings.Replace(honest, "{", `{"x":`+trusttest.Nested(strict.MaxJSONDepth)+",", 1), "nested deeper",
+		},
+		"nothing":         {"", "document is empty"},
+		"null":            {"null", "root of trust: "},
+		"an empty object": {"{}", "root of trust: "},
+		"other metadata of TUF": {
+			strings.Replace(honest, `"_type":"root"`, `"_type":"targets"`, 1), "root of trust: ",
+		},
+		"a root whose signed part is null": {`{"signatures":[],"signed":null}`, "root of trust: "},
+		"a root whose roles are null": {
+			`{"signatures":[],"signed":{"_type":"root","spec_version":"1.0.31","version":1,"expires":"2027-03-01T12:00:00Z","keys":{},"roles":{"root":null,"publisher":null}}}`, "root of trust: ",
+		},
+		"a root whose version is a text": {
+			strings.Replace(honest, `"version":1`, `"version":"1"`, 1), "root of trust: ",
+		},
+		"a root with an epoch that is beyond a number": {
+			strings.Replace(honest, `"epoch":1`, `"epoch":1e999`, 1), "root of trust: ",
+		},
 		"a root of trust followed by a second document": {honest + "{}", "more than one document"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -250,8 +307,10 @@ func FuzzParseRoot(f *testing.F) {
 	honest := editedRoot(f, func(*metadata.RootType) {}, trusttest.NewSigner(f))
 	f.Add(honest)
 	f.Add([]byte(`{"signatures":[],"signed":null}`))
-	f.Add([]byte(`{"signatures":null,"signed":{"_type":"root","spec_version":"1.0.31","version":1,"expires":"2027-03-01T12:00:00Z","keys":{"a":null},"roles":{"root":{"keyids":["a"],"threshold":1},"publisher":{"keyids":["a"],"threshold":1}}}}`))
-	f.Add([]byte(`{"signatures":[{"keyid":"a","sig":"00"}],"signed":{"_type":"root","spec_version":"1.0.31","version":1,"expires":"2027-03-01T12:00:00Z","keys":{"a":{"keytype":"ed25519","scheme":"ed25519","keyval":{"public":"00"}}},"roles":{"root":{"keyids":["a"],"threshold":1},"publisher":{"keyids":["a"],"threshold":1}}}}`))
+	f.Add([]byte(
+		`{"signatures":null,"signed":{"_type":"root","spec_version":"1.0.31","version":1,"expires":"2027-03-01T12:00:00Z","keys":{"a":null},"roles":{"root":{"keyids":["a"],"threshold":1},"publisher":{"keyids":["a"],"threshold":1}}}}`))
+	f.Add([]byte(
+		`{"signatures":[{"keyid":"a","sig":"00"}],"signed":{"_type":"root","spec_version":"1.0.31","version":1,"expires":"2027-03-01T12:00:00Z","keys":{"a":{"keytype":"ed25519","scheme":"ed25519","keyval":{"public":"00"}}},"roles":{"root":{"keyids":["a"],"threshold":1},"publisher":{"keyids":["a"],"threshold":1}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		root, err := trust.ParseRoot(data)
 		if err == nil && (root.Version < 1 || root.Epoch < 1 || len(root.Publishers()) == 0) {

@@ -21,18 +21,26 @@ func (r Root) Next(data []byte) (Root, error) {
 		return Root{}, refusal.New(refusal.BadRoot, "%w", err)
 	}
 	if err := r.parsed.VerifyDelegate(RoleRoot, next.parsed); err != nil {
-		return Root{}, refusal.New(refusal.BadRoot, "root version %d is not signed by those of version %d: %w", next.Version, r.Version, err)
+		return Root{},
+			refusal.New(refusal.BadRoot, "root version %d is not signed by those of version %d: %w", next.Version,
+				r.Version, err)
 	}
 	lost := slices.IndexFunc(r.Revoked, func(thumbprint string) bool { return !next.IsRevoked(thumbprint) })
 	switch {
 	case next.Version != r.Version+1:
 		return Root{}, refusal.New(refusal.BadRoot, "version %d does not follow version %d", next.Version, r.Version)
 	case next.Epoch < r.Epoch:
-		return Root{}, refusal.New(refusal.BadRoot, "version %d is of epoch %d, version %d was of %d", next.Version, next.Epoch, r.Version, r.Epoch)
+		return Root{},
+			refusal.New(refusal.BadRoot, "version %d is of epoch %d, version %d was of %d", next.Version, next.Epoch,
+				r.Version, r.Epoch)
 	case r.Fleet != "" && next.Fleet != r.Fleet:
-		return Root{}, refusal.New(refusal.BadRoot, "version %d is of fleet %q, version %d was of %q", next.Version, next.Fleet, r.Version, r.Fleet)
+		return Root{},
+			refusal.New(refusal.BadRoot, "version %d is of fleet %q, version %d was of %q", next.Version, next.Fleet,
+				r.Version, r.Fleet)
 	case lost >= 0:
-		return Root{}, refusal.New(refusal.BadRoot, "version %d takes back that key %s is revoked", next.Version, ShortThumbprint(r.Revoked[lost]))
+		return Root{},
+			refusal.New(refusal.BadRoot, "version %d takes back that key %s is revoked", next.Version,
+				ShortThumbprint(r.Revoked[lost]))
 	}
 	return next, nil
 }

@@ -34,29 +34,66 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"signed by two of three":                {first, m.After(first, trusttest.Nothing, m.Keys[1:]...), ""},
-		"all root keys change, both sides sign": {first, m.After(first, rotateAll, m.Keys[0], m.Keys[2], stranger, other), ""},
-		"only the old ones sign":                {first, m.After(first, rotateAll, m.Keys...), "root of trust: "},
-		"only the new ones sign":                {first, m.After(first, rotateAll, stranger, other), "is not signed by those of version 1"},
-		"one of two signs":                      {first, m.After(first, trusttest.Nothing, m.Keys[0]), "root of trust: "},
-		"one signs twice":                       {first, m.After(first, trusttest.Nothing, m.Keys[0], m.Keys[0]), "root of trust: "},
-		"one of two and a stranger":             {first, m.After(first, trusttest.Nothing, m.Keys[0], stranger), "root of trust: "},
-		"the same version again":                {first, first.Raw, "version 1 does not follow version 1"},
-		"a version is left out":                 {first, skipped(), "version 3 does not follow version 1"},
-		"a lower epoch":                         {first, m.After(first, func(d *trust.RootDraft) { d.SetEpoch(0) }, m.Keys...), "epoch: 0"},
-		"another fleet":                         {first, m.After(first, func(d *trust.RootDraft) { d.Fields()["fleet"] = "fleet-b" }, m.Keys...), `of fleet "fleet-b"`},
-		"no fleet any more":                     {first, m.After(first, func(d *trust.RootDraft) { delete(d.Fields(), "fleet") }, m.Keys...), `of fleet ""`},
-		"a revocation is taken back":            {revoked(), m.After(revoked(), func(d *trust.RootDraft) { delete(d.Fields(), "revoked") }, m.Keys...), "takes back that key"},
+		"signed by two of three": {first, m.After(first, trusttest.Nothing, m.Keys[1:]...), ""},
+		"all root keys change, both sides sign": {
+			first, m.After(first, rotateAll, m.Keys[0], m.Keys[2], stranger, other), "",
+		},
+		"only the old ones sign": {first, m.After(first, rotateAll, m.Keys...), "root of trust: "},
+		"only the new ones sign": {
+			first, m.After(first, rotateAll, stranger, other), "is not signed by those of version 1",
+		},
+		"one of two signs": {
+			first, m.After(first, trusttest.Nothing, m.Keys[0]), "root of trust: ",
+		},
+		"one signs twice": {
+			first, m.After(first, trusttest.Nothing, m.Keys[0], m.Keys[0]), "root of trust: ",
+		},
+		"one of two and a stranger": {
+			first, m.After(first, trusttest.Nothing, m.Keys[0], stranger), "root of trust: ",
+		},
+		"the same version again": {first, first.Raw, "version 1 does not follow version 1"},
+		"a version is left out":  {first, skipped(), "version 3 does not follow version 1"},
+		"a lower epoch": {
+			first, m.After(first, func(d *trust.RootDraft) { d.SetEpoch(0) }, m.Keys...), "epoch: 0",
+		},
+		"another fleet": {
+			first, m.After(first, func(d *trust.RootDraft) { d.Fields()["fleet"] = "fleet-b" }, m.Keys...),
+			`of fleet "fleet-b"`,
+		},
+		"no fleet any more": {
+			first, m.After(first, func(d *trust.RootDraft) { delete(d.Fields(), "fleet") }, m.Keys...), `of fleet ""`,
+		},
+		"a revocation is taken back": {
+			revoked(), m.After(revoked(), func(d *trust.RootDraft) { delete(d.Fields(), "revoked") }, m.Keys...),
+			"takes back that key",
+		},
 		"a revoked key is listed": {first, m.After(first, func(d *trust.RootDraft) {
 			m.Must(d.Revoke(trusttest.Thumbprint(t, stranger)))
 			m.Must(d.Add(trust.RolePublisher, trusttest.PublicKey(t, stranger)))
 		}, m.Keys...), "is revoked"},
-		"without publishers":                     {first, m.After(first, func(d *trust.RootDraft) { m.Must(d.Revoke(trusttest.Thumbprint(t, m.Publisher))) }, m.Keys...), "at least one key is required"},
-		"a floor that is no version":             {first, m.After(first, func(d *trust.RootDraft) { d.SetFloor("a.io/b", "x") }, m.Keys...), "is not a semantic version"},
-		"a release role that nobody can satisfy": {first, m.After(first, func(d *trust.RootDraft) { d.SetThreshold(trust.RoleRelease+"a.io/", 1) }, m.Keys...), "threshold: 1 of 0 keys"},
-		"a release key that signs no components": {first, m.After(first, func(d *trust.RootDraft) { m.Must(d.Add(trust.RoleRelease+"a.io/", trusttest.PublicKey(t, stranger))) }, m.Keys...), "want RSA"},
-		"garbage":                                {first, []byte("{}"), "root of trust: "},
-		"what was changed after it was signed":   {first, []byte(strings.Replace(string(m.After(first, trusttest.Nothing, m.Keys...)), "fleet-a", "fleet-c", 1)), "root of trust: "},
+		"without publishers": {
+			first, m.After(first, func(d *trust.RootDraft) { m.Must(d.Revoke(trusttest.Thumbprint(t, m.Publisher))) },
+				m.Keys...), "at least one key is required",
+		},
+		"a floor that is no version": {
+			first, m.After(first, func(d *trust.RootDraft) { d.SetFloor("a.io/b", "x") }, m.Keys...),
+			"is not a semantic version",
+		},
+		"a release role that nobody can satisfy": {
+			first, m.After(first, func(d *trust.RootDraft) { d.SetThreshold(trust.RoleRelease+"a.io/", 1) }, m.Keys...),
+			"threshold: 1 of 0 keys",
+		},
+		"a release key that signs no components": {
+			first, m.After(first,
+				func(d *trust.RootDraft) {
+					m.Must(d.Add(trust.RoleRelease+"a.io/", trusttest.PublicKey(t, stranger)))
+				}, m.Keys...), "want RSA",
+		},
+		"garbage": {first, []byte("{}"), "root of trust: "},
+		"what was changed after it was signed": {
+			first, []byte(strings.Replace(string(m.After(first, trusttest.Nothing, m.Keys...)), "fleet-a", "fleet-c",
+				1)), "root of trust: ",
+		},
 		"a second lock": {first, m.After(first, func(d *trust.RootDraft) {
 			m.Must(d.Add(trust.RoleRelease+"a.io/", &trusttest.RSAKey(t).PublicKey))
 			d.SetFloor("a.io/b", "1.2.0")

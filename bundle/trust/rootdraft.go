@@ -163,7 +163,9 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 			return fmt.Errorf("read a root key: %w", err)
 		}
 		// Signing twice is signing once.
-		d.metadata.Signatures = slices.DeleteFunc(d.metadata.Signatures, func(s metadata.Signature) bool { return s.KeyID == id })
+		d.metadata.Signatures = slices.DeleteFunc(d.metadata.Signatures, func(s metadata.Signature) bool {
+			return s.KeyID == id
+		})
 		if _, err := d.metadata.Sign(signer); err != nil {
 			return fmt.Errorf("sign root: %w", err)
 		}

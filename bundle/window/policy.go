@@ -85,7 +85,8 @@ func Parse(data []byte) (Policy, error) {
 		}
 	}
 	if file.Default == nil {
-		policy.remark("default: is required: without it, a runtime without a matching rule never gets upgrades with downtime")
+		policy.remark(
+			"default: is required: without it, a runtime without a matching rule never gets upgrades with downtime")
 		return policy, nil
 	}
 	windows, err := policy.windows("default", []windowFile{*file.Default}, func(int) string { return "default" })
@@ -139,7 +140,9 @@ func (p Policy) Short(minimum time.Duration) (all []string) {
 			length = t.once.End.Sub(t.once.Begin)
 		}
 		if length < minimum {
-			all = append(all, fmt.Sprintf("%s: is open for %s, but an upgrade needs %s: the window only extends one that it touches", field, length, minimum))
+			all = append(all,
+				fmt.Sprintf("%s: is open for %s, but an upgrade needs %s: the window only extends one that it touches",
+					field, length, minimum))
 		}
 	}
 	for i, r := range p.rules {
@@ -188,14 +191,18 @@ func (p *Policy) addRule(field string, file ruleFile) error {
 			return fmt.Errorf("%s.match.%s: %w", field, part.name, err)
 		}
 		if i := strings.IndexFunc(part.text, func(r rune) bool { return r > unicode.MaxASCII }); i >= 0 {
-			p.remark("%s.match.%s: %+q contains %q, which labels cannot contain: it matches fewer runtimes than intended", field, part.name, part.text, []rune(part.text[i:])[0])
+			p.remark(
+				"%s.match.%s: %+q contains %q, which labels cannot contain: it matches fewer runtimes than intended",
+				field, part.name, part.text, []rune(part.text[i:])[0])
 		}
 		*part.to = pattern
 	}
 	if match == (matchFile{}) {
 		p.remark("%s.match: is empty and matches no runtime", field)
 	}
-	windows, err := p.windows(field+".windows", file.Windows, func(i int) string { return fmt.Sprintf("%s.windows[%d]", field, i) })
+	windows, err := p.windows(field+".windows", file.Windows, func(i int) string {
+		return fmt.Sprintf("%s.windows[%d]", field, i)
+	})
 	if err != nil {
 		return err
 	}
@@ -235,7 +242,9 @@ func (p *Policy) windows(field string, files []windowFile, at func(int) string) 
 				return nil, fmt.Errorf("%s: has begin or end beside timeBegin or timeEnd: use begin and end", at(i))
 			}
 			w.Begin, w.End = file.TimeBegin, file.TimeEnd
-			p.remark("%s: timeBegin and timeEnd are read as begin and end; lifecycle-manager ignores them and uses the whole day", at(i))
+			p.remark(
+				"%s: timeBegin and timeEnd are read as begin and end; lifecycle-manager ignores them and uses the "+
+					"whole day", at(i))
 		}
 		err := w.Check()
 		if errors.Is(err, errNeverOpen) {

@@ -13,31 +13,70 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 	inRule := func(window string) string { return `{"rules":[{"match":{"plan":"x"},"windows":[` + window + `]}]}` }
 	match := func(match string) string { return `{"rules":[{"match":{` + match + `},"windows":[]}]}` }
 	for name, c := range map[string]struct{ policy, want string }{
-		"An empty file":                 {"", "empty"},
-		"No JSON":                       {"rules: []", "invalid character"},
-		"Two documents":                 {"{}{}", "more than one document"},
-		"A list":                        {"[]", "cannot unmarshal array"},
-		"A field that nobody knows":     {`{"rule":[]}`, `unknown field "rule"`},
-		"A match that nobody knows":     {match(`"zone":"x"`), `unknown field "rules[0].match.zone"`},
-		"A field in another case":       {`{"Rules":[]}`, `unknown field "Rules"`},
-		"A field that is there twice":   {`{"rules":[],"rules":[]}`, `key "rules" appears twice`},
-		"Deep nesting":                  {strings.Repeat(`{"a":`, 9) + "1" + strings.Repeat("}", 9), "nested deeper than 8 levels"},
-		"A broken pattern":              {match(`"plan":"("`), "rules[0].match.plan: error parsing regexp"},
-		"A long pattern":                {match(`"region":"` + strings.Repeat("a", 1025) + `"`), "rules[0].match.region: a pattern of 1025 bytes, at most 1024"},
-		"A pattern that explodes":       {match(`"region":"(abcdefghijklmnopqrst){1000}"`), "rules[0].match.region: the pattern repeats too much"},
-		"A pattern beyond all reason":   {match(`"region":"(a{1000}){1000}"`), "rules[0].match.region: error parsing regexp: invalid repeat count"},
-		"Two spellings of the account":  {match(`"globalAccountID":"a","globalAccountId":"b"`), "rules[0].match: has globalAccountID and globalAccountId"},
-		"A day that is none":            {inRule(`{"days":["Mon","Saturday"],"begin":"01:00:00Z","end":"02:00:00Z"}`), `rules[0].windows[0].days[1]: "Saturday": want Mon`},
-		"A day twice":                   {inRule(`{"days":["Mon","Mon"],"begin":"01:00:00Z","end":"02:00:00Z"}`), "rules[0].windows[0].days[1]: duplicate Mon"},
-		"A time without an offset":      {inRule(`{"days":["Mon"],"begin":"01:00:00","end":"02:00:00Z"}`), `rules[0].windows[0].begin: "01:00:00": want a time of day with its offset`},
-		"A time that is none":           {inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"24:00:00Z"}`), `rules[0].windows[0].end: "24:00:00Z": want a time of day`},
-		"A date in a weekly window":     {inRule(`{"days":["Mon"],"begin":"2026-12-08T20:00:00Z","end":"02:00:00Z"}`), "rules[0].windows[0].begin: "},
-		"Two offsets in one window":     {inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"02:00:00+01:00"}`), "rules[0].windows[0].end: \"02:00:00+01:00\": has another offset"},
-		"A time of day without days":    {inRule(`{"begin":"01:00:00Z","end":"02:00:00Z"}`), `rules[0].windows[0].begin: "01:00:00Z": want a date such as 2026-12-08T20:00:00Z, or set days`},
-		"A window without times":        {inRule(`{}`), `rules[0].windows[0].begin: ""`},
-		"Begin in both spellings":       {inRule(`{"days":["Mon"],"begin":"01:00:00Z","timeEnd":"02:00:00Z"}`), "rules[0].windows[0]: has begin or end beside timeBegin or timeEnd"},
-		"Too many windows":              {inRule(strings.TrimSuffix(strings.Repeat(`{},`, 105), ",")), "rules[0].windows: 105, at most 104"},
-		"Too many rules":                {`{"rules":[` + strings.TrimSuffix(strings.Repeat(`{},`, 1001), ",") + `]}`, "rules: 1001, at most 1000"},
+		"An empty file":               {"", "empty"},
+		"No JSON":                     {"rules: []", "invalid character"},
+		"Two documents":               {"{}{}", "more than one document"},
+		"A list":                      {"[]", "cannot unmarshal array"},
+		"A field that nobody knows":   {`{"rule":[]}`, `unknown field "rule"`},
+		"A match that nobody knows":   {match(`"zone":"x"`), `unknown field "rules[0].match.zone"`},
+		"A field in another case":     {`{"Rules":[]}`, `unknown field "Rules"`},
+		"A field that is there twice": {`{"rules":[],"rules":[]}`, `key "rules" appears twice`},
+		"Deep nesting": {
+			strings.Repeat(`{"a":`, 9) + "1" + strings.Repeat("}", 9), "nested deeper than 8 levels",
+		},
+		"A broken pattern": {match(`"plan":"("`), "rules[0].match.plan: error parsing regexp"},
+		"A long pattern": {
+			match(`"region":"` + strings.Repeat("a", 1025) + `"`),
+			"rules[0].match.region: a pattern of 1025 bytes, at most 1024",
+		},
+		"A pattern that explodes": {
+			match(`"region":"(abcdefghijklmnopqrst){1000}"`), "rules[0].match.region: the pattern repeats too much",
+		},
+		"A pattern beyond all reason": {
+			match(`"region":"(a{1000}){1000}"`), "rules[0].match.region: error parsing regexp: invalid repeat count",
+		},
+		"Two spellings of the account": {
+			match(`"globalAccountID":"a","globalAccountId":"b"`),
+			"rules[0].match: has globalAccountID and globalAccountId",
+		},
+		"A day that is none": {
+			inRule(`{"days":["Mon","Saturday"],"begin":"01:00:00Z","end":"02:00:00Z"}`),
+			`rules[0].windows[0].days[1]: "Saturday": want Mon`,
+		},
+		"A day twice": {
+			inRule(`{"days":["Mon","Mon"],"begin":"01:00:00Z","end":"02:00:00Z"}`),
+			"rules[0].windows[0].days[1]: duplicate Mon",
+		},
+		"A time without an offset": {
+			inRule(`{"days":["Mon"],"begin":"01:00:00","end":"02:00:00Z"}`),
+			`rules[0].windows[0].begin: "01:00:00": want a time of day with its offset`,
+		},
+		"A time that is none": {
+			inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"24:00:00Z"}`),
+			`rules[0].windows[0].end: "24:00:00Z": want a time of day`,
+		},
+		"A date in a weekly window": {
+			inRule(`{"days":["Mon"],"begin":"2026-12-08T20:00:00Z","end":"02:00:00Z"}`), "rules[0].windows[0].begin: ",
+		},
+		"Two offsets in one window": {
+			inRule(`{"days":["Mon"],"begin":"01:00:00Z","end":"02:00:00+01:00"}`),
+			"rules[0].windows[0].end: \"02:00:00+01:00\": has another offset",
+		},
+		"A time of day without days": {
+			inRule(`{"begin":"01:00:00Z","end":"02:00:00Z"}`),
+			`rules[0].windows[0].begin: "01:00:00Z": want a date such as 2026-12-08T20:00:00Z, or set days`,
+		},
+		"A window without times": {inRule(`{}`), `rules[0].windows[0].begin: ""`},
+		"Begin in both spellings": {
+			inRule(`{"days":["Mon"],"begin":"01:00:00Z","timeEnd":"02:00:00Z"}`),
+			"rules[0].windows[0]: has begin or end beside timeBegin or timeEnd",
+		},
+		"Too many windows": {
+			inRule(strings.TrimSuffix(strings.Repeat(`{},`, 105), ",")), "rules[0].windows: 105, at most 104",
+		},
+		"Too many rules": {
+			`{"rules":[` + strings.TrimSuffix(strings.Repeat(`{},`, 1001), ",") + `]}`, "rules: 1001, at most 1000",
+		},
 		"A default that means nothing":  {`{"default":{"days":["Sat"]}}`, `default.begin: ""`},
 		"A file larger than any policy": {strings.Repeat(" ", MaxPolicyBytes+1), "262145 bytes, at most 262144"},
 	} {
@@ -74,7 +113,8 @@ func TestPartsWithoutAMeaningAreRemarks(t *testing.T) {
 	if fmt.Sprint(policy.Remarks) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(policy.Remarks, "\n"), strings.Join(want, "\n"))
 	}
-	if schedule := policy.For(Runtime{Plan: "any"}, 0); len(schedule.Windows) != 0 || schedule.Default == nil || schedule.Check() != nil {
+	if schedule := policy.For(Runtime{Plan: "any"}, 0); len(schedule.Windows) != 0 || schedule.Default == nil ||
+		schedule.Check() != nil {
 		t.Errorf("a rule that matches nobody gave %+v", schedule)
 	}
 }
@@ -86,13 +126,17 @@ func TestWindowsOfOneRuntime(t *testing.T) {
 		"null":               {`null`, "null: want a list of windows"},
 		"no list":            {`{"begin":"x"}`, "cannot unmarshal object"},
 		"a field of another": {`[{"day":["Sat"]}]`, `unknown field "[0].day"`},
-		"a window that ends": {`[{"begin":"2026-12-20T04:00:00Z","end":"2026-12-13T08:00:00Z"}]`, `[0].end: "2026-12-13T08:00:00Z": is not after begin`},
-		"too many":           {`[` + strings.TrimSuffix(strings.Repeat(`{},`, 105), ",") + `]`, "105, at most 104"},
-		"a flood":            {strings.Repeat(" ", MaxPolicyBytes+1), "at most 262144"},
+		"a window that ends": {
+			`[{"begin":"2026-12-20T04:00:00Z","end":"2026-12-13T08:00:00Z"}]`,
+			`[0].end: "2026-12-13T08:00:00Z": is not after begin`,
+		},
+		"too many": {`[` + strings.TrimSuffix(strings.Repeat(`{},`, 105), ",") + `]`, "105, at most 104"},
+		"a flood":  {strings.Repeat(" ", MaxPolicyBytes+1), "at most 262144"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			windows, err := ParseWindows([]byte(c.text))
-			if c.want == "" && (err != nil || windows == nil) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			if c.want == "" && (err != nil || windows == nil) || c.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v %v, want %q", windows, err, c.want)
 			}
 		})
@@ -105,16 +149,23 @@ func TestInvalidScheduleIsRefused(t *testing.T) {
 		schedule Schedule
 		want     string
 	}{
-		"one with all fields":       {Schedule{Windows: []Window{good}, Default: &good, Minimum: metav1.Duration{Duration: time.Hour}}, ""},
-		"none at all":               {Schedule{}, ""},
-		"a window of nothing":       {Schedule{Windows: []Window{good, {}}}, `windows[1].begin: ""`},
-		"a default of nothing":      {Schedule{Default: &Window{}}, `default.begin: ""`},
-		"too many windows":          {Schedule{Windows: make([]Window, MaxWindows+1)}, "windows: 105, at most 104"},
-		"a minimum that is less":    {Schedule{Minimum: metav1.Duration{Duration: -1}}, "minimum: -1ns: want 0 to 24h0m0s"},
-		"a minimum beyond all days": {Schedule{Minimum: metav1.Duration{Duration: MaxMinimum + 1}}, "minimum: 24h0m0.000000001s: want"},
+		"one with all fields": {
+			Schedule{Windows: []Window{good}, Default: &good, Minimum: metav1.Duration{Duration: time.Hour}}, "",
+		},
+		"none at all":          {Schedule{}, ""},
+		"a window of nothing":  {Schedule{Windows: []Window{good, {}}}, `windows[1].begin: ""`},
+		"a default of nothing": {Schedule{Default: &Window{}}, `default.begin: ""`},
+		"too many windows":     {Schedule{Windows: make([]Window, MaxWindows+1)}, "windows: 105, at most 104"},
+		"a minimum that is less": {
+			Schedule{Minimum: metav1.Duration{Duration: -1}}, "minimum: -1ns: want 0 to 24h0m0s",
+		},
+		"a minimum beyond all days": {
+			Schedule{Minimum: metav1.Duration{Duration: MaxMinimum + 1}}, "minimum: 24h0m0.000000001s: want",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := c.schedule.Check(); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			if err := c.schedule.Check(); c.want == "" && err != nil || c.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -122,7 +173,8 @@ func TestInvalidScheduleIsRefused(t *testing.T) {
 }
 
 func TestUnknownAttributesMatchNothing(t *testing.T) {
-	policy, err := Parse([]byte(`{"rules":[{"match":{"plan":".*"},"windows":[{"days":["Sat"],"begin":"21:00:00Z","end":"23:00:00Z"}]}],"default":{"days":["Sun"],"begin":"21:00:00Z","end":"23:00:00Z"}}`))
+	policy, err := Parse(
+		[]byte(`{"rules":[{"match":{"plan":".*"},"windows":[{"days":["Sat"],"begin":"21:00:00Z","end":"23:00:00Z"}]}],"default":{"days":["Sun"],"begin":"21:00:00Z","end":"23:00:00Z"}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,12 +188,16 @@ func TestUnknownAttributesMatchNothing(t *testing.T) {
 
 func TestWindowInsideAnotherDoesNotShortenIt(t *testing.T) {
 	s := Schedule{Windows: []Window{
-		{Begin: "2026-12-08T19:00:00Z", End: "2026-12-08T20:00:00Z"}, {Begin: "2026-12-08T18:00:00Z", End: "2026-12-08T22:00:00Z"},
+		{Begin: "2026-12-08T19:00:00Z", End: "2026-12-08T20:00:00Z"}, {
+			Begin: "2026-12-08T18:00:00Z", End: "2026-12-08T22:00:00Z",
+		},
 	}}
-	if got, want := written(s.Next(at(t, "2026-12-08T21:00:00Z"))), "2026-12-08T18:00:00Z > 2026-12-08T22:00:00Z"; got != want {
+	if got, want := written(s.Next(at(t, "2026-12-08T21:00:00Z"))),
+		"2026-12-08T18:00:00Z > 2026-12-08T22:00:00Z"; got != want {
 		t.Errorf("after the inner one: got %s, want %s", got, want)
 	}
-	if got, want := written(s.Next(at(t, "2026-12-08T18:30:00Z"))), "2026-12-08T18:00:00Z > 2026-12-08T22:00:00Z"; got != want {
+	if got, want := written(s.Next(at(t, "2026-12-08T18:30:00Z"))),
+		"2026-12-08T18:00:00Z > 2026-12-08T22:00:00Z"; got != want {
 		t.Errorf("before the inner one: got %s, want %s", got, want)
 	}
 }

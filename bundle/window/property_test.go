@@ -14,11 +14,13 @@ func drawMoment(t *rapid.T, label string) time.Time {
 }
 
 func drawOffset(t *rapid.T) string {
-	return fmt.Sprintf("%s%02d:%02d", rapid.SampledFrom([]string{"+", "-"}).Draw(t, "sign"), rapid.IntRange(0, 14).Draw(t, "hours"), rapid.SampledFrom([]int{0, 30, 45}).Draw(t, "minutes"))
+	return fmt.Sprintf("%s%02d:%02d", rapid.SampledFrom([]string{"+", "-"}).Draw(t, "sign"),
+		rapid.IntRange(0, 14).Draw(t, "hours"), rapid.SampledFrom([]int{0, 30, 45}).Draw(t, "minutes"))
 }
 
 func drawClock(t *rapid.T, label string) string {
-	return fmt.Sprintf("%02d:%02d:%02d", rapid.IntRange(0, 23).Draw(t, label), rapid.SampledFrom([]int{0, 1, 30, 59}).Draw(t, label), rapid.SampledFrom([]int{0, 59}).Draw(t, label))
+	return fmt.Sprintf("%02d:%02d:%02d", rapid.IntRange(0, 23).Draw(t, label),
+		rapid.SampledFrom([]int{0, 1, 30, 59}).Draw(t, label), rapid.SampledFrom([]int{0, 59}).Draw(t, label))
 }
 
 func drawWindow(t *rapid.T) Window {
@@ -84,7 +86,8 @@ func TestMomentsInsideAWindowAreInside(t *testing.T) {
 		now := drawMoment(t, "now")
 		if rapid.Bool().Draw(t, "at an edge") { // near the edges, where mistakes are likely
 			if span, ok := schedule.Next(now); ok {
-				now = rapid.SampledFrom([]time.Time{span.Begin, span.End, span.End.Add(-time.Second), span.Begin.Add(-time.Second)}).Draw(t, "edge")
+				now = rapid.SampledFrom([]time.Time{span.Begin, span.End, span.End.Add(-time.Second),
+					span.Begin.Add(-time.Second)}).Draw(t, "edge")
 			}
 		}
 		want := false
@@ -162,7 +165,8 @@ func TestResultIsTheSameInEveryZone(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{`{}`, `{"rules":[{"match":{"plan":"a|b"},"windows":[{"days":["Mon"],"begin":"01:00:00Z","end":"01:00:00Z"}]}],"default":{"begin":"2026-12-08T20:00:00Z","end":"2026-12-09T20:00:00Z"}}`} {
+	for _, seed := range []string{`{}`,
+		`{"rules":[{"match":{"plan":"a|b"},"windows":[{"days":["Mon"],"begin":"01:00:00Z","end":"01:00:00Z"}]}],"default":{"begin":"2026-12-08T20:00:00Z","end":"2026-12-09T20:00:00Z"}}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

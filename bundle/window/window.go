@@ -36,7 +36,10 @@ type Span struct{ Begin, End time.Time }
 // Contains reports whether t is within the span.
 func (s Span) Contains(t time.Time) bool { return !t.Before(s.Begin) && t.Before(s.End) }
 
-var dayNames = [...]string{time.Sunday: "Sun", time.Monday: "Mon", time.Tuesday: "Tue", time.Wednesday: "Wed", time.Thursday: "Thu", time.Friday: "Fri", time.Saturday: "Sat"}
+var dayNames = [...]string{
+	time.Sunday: "Sun", time.Monday: "Mon", time.Tuesday: "Tue", time.Wednesday: "Wed", time.Thursday: "Thu",
+	time.Friday: "Fri", time.Saturday: "Sat",
+}
 
 const (
 	day       = 24 * time.Hour
@@ -103,7 +106,8 @@ func clock(text string) (time.Duration, int, error) {
 		return 0, 0, fmt.Errorf("%q: want a time of day with its offset, such as 21:00:00+00:00", text)
 	}
 	_, offset := t.Zone()
-	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second, offset, nil
+	return time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute +
+		time.Duration(t.Second())*time.Second, offset, nil
 }
 
 func (w Window) parseOnce() (times, error) {

@@ -48,7 +48,10 @@ type program struct {
 }
 
 var programs = []program{
-	{name: "kube-apiserver", module: controlPlane, pkg: "k8s.io/kubernetes/cmd/kube-apiserver", ldflags: versionFlags(KubernetesVersion)},
+	{
+		name: "kube-apiserver", module: controlPlane, pkg: "k8s.io/kubernetes/cmd/kube-apiserver",
+		ldflags: versionFlags(KubernetesVersion),
+	},
 	{name: "etcd", module: controlPlane, pkg: "go.etcd.io/etcd/server/v3"},
 	{name: "kwok", module: "tools", pkg: "sigs.k8s.io/kwok/cmd/kwok"},
 }
@@ -91,7 +94,8 @@ func Ensure(ctx context.Context, progress io.Writer) (Assets, error) {
 		}
 		paths[p.name] = filepath.Join(cache, p.name)
 	}
-	return Assets{KubeAPIServer: paths["kube-apiserver"], Etcd: paths["etcd"], Kwok: paths["kwok"], Kubectl: kubectl(cache)}, nil
+	return Assets{KubeAPIServer: paths["kube-apiserver"], Etcd: paths["etcd"], Kwok: paths["kwok"],
+		Kubectl: kubectl(cache)}, nil
 }
 
 func kubectl(cache string) string {
@@ -110,7 +114,8 @@ func cacheDir() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find a cache folder: %w", err)
 	}
-	dir := filepath.Join(base, "kyma-pull", fmt.Sprintf("kubernetes-%s-%s-%s", KubernetesVersion, runtime.GOOS, runtime.GOARCH))
+	dir := filepath.Join(base, "kyma-pull",
+		fmt.Sprintf("kubernetes-%s-%s-%s", KubernetesVersion, runtime.GOOS, runtime.GOARCH))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("make the cache folder: %w", err)
 	}
@@ -146,7 +151,8 @@ func lock(ctx context.Context, path string, progress io.Writer) (func(), error) 
 		}
 		select {
 		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("wait for %s, held by another process: %w", path, ctx.Err()), file.Close())
+			return nil,
+				errors.Join(fmt.Errorf("wait for %s, held by another process: %w", path, ctx.Err()), file.Close())
 		case <-time.After(250 * time.Millisecond):
 		}
 		if time.Since(started) > reportEvery {

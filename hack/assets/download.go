@@ -30,7 +30,8 @@ func download(ctx context.Context, index, cache string, progress io.Writer) erro
 	minor := version[:strings.LastIndex(version, ".")]
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", "tool", "setup-envtest", "use", minor, "--index", index, "--bin-dir", filepath.Join(cache, "envtest"), "-p", "path")
+	cmd := exec.CommandContext(ctx, "go", "tool", "setup-envtest", "use", minor, "--index", index, "--bin-dir",
+		filepath.Join(cache, "envtest"), "-p", "path")
 	cmd.Dir = filepath.Join(source, "tools")
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
 	path, err := runWithProgress(cmd, "assets: downloading kube-apiserver and etcd "+minor, progress)

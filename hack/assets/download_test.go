@@ -24,7 +24,9 @@ func releases(t *testing.T, spoil func([]byte) []byte) string {
 	compressor := gzip.NewWriter(&packed)
 	archive := tar.NewWriter(compressor)
 	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
-		header := &tar.Header{Name: "controller-tools/envtest/" + name, Mode: 0o755, Size: int64(len(name)), Typeflag: tar.TypeReg}
+		header := &tar.Header{
+			Name: "controller-tools/envtest/" + name, Mode: 0o755, Size: int64(len(name)), Typeflag: tar.TypeReg,
+		}
 		if err := archive.WriteHeader(header); err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +46,8 @@ func releases(t *testing.T, spoil func([]byte) []byte) string {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	mux.HandleFunc("/index.yaml", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, "releases:\n  %s:\n    %s:\n      hash: %s\n      selfLink: %s/%s\n", KubernetesVersion, file, hex.EncodeToString(sum[:]), server.URL, file)
+		fmt.Fprintf(w, "releases:\n  %s:\n    %s:\n      hash: %s\n      selfLink: %s/%s\n", KubernetesVersion, file,
+			hex.EncodeToString(sum[:]), server.URL, file)
 	})
 	mux.HandleFunc("/"+file, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(spoil(packed.Bytes())) })
 	return server.URL + "/index.yaml"
@@ -75,7 +78,8 @@ func TestDownloadWithAWrongDigestIsRefused(t *testing.T) {
 	if got := find("kube-apiserver", cache); got != "" {
 		t.Errorf("there is %s", got)
 	}
-	if err := download(t.Context(), "http://127.0.0.1:1/index.yaml", cache, &bytes.Buffer{}); err == nil || !strings.Contains(err.Error(), "the network does not reach it") {
+	if err := download(t.Context(), "http://127.0.0.1:1/index.yaml", cache, &bytes.Buffer{}); err == nil ||
+		!strings.Contains(err.Error(), "the network does not reach it") {
 		t.Errorf("without a network: %v", err)
 	}
 }

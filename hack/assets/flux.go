@@ -39,7 +39,8 @@ func EnsureFlux(ctx context.Context, progress io.Writer) (Flux, error) {
 	if err != nil {
 		return Flux{}, err
 	}
-	modules, err := downloadFlux(ctx, filepath.Join(source, fluxModules), "github.com/fluxcd/source-controller", "github.com/fluxcd/kustomize-controller")
+	modules, err := downloadFlux(ctx, filepath.Join(source, fluxModules), "github.com/fluxcd/source-controller",
+		"github.com/fluxcd/kustomize-controller")
 	if err != nil {
 		return Flux{}, err
 	}

@@ -12,7 +12,10 @@ const promtoolVersion = "v0.316.0"
 // EnsurePromtool returns the path of promtool, which tests alerts, building it first where it is not in the cache:
 // three minutes of CPU, once.
 func EnsurePromtool(ctx context.Context, progress io.Writer) (string, error) {
-	p := program{name: "promtool", module: "promtool", pkg: "github.com/prometheus/prometheus/cmd/promtool", tags: "remove_all_sd"}
+	p := program{
+		name: "promtool", module: "promtool", pkg: "github.com/prometheus/prometheus/cmd/promtool",
+		tags: "remove_all_sd",
+	}
 	path, err := ensureOne(ctx, p, "promtool-"+promtoolVersion, progress)
 	if err != nil {
 		return "", fmt.Errorf("build promtool %s: %w", promtoolVersion, err)

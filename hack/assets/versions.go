@@ -62,13 +62,8 @@ func versionFlags(version string) string {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	flags := ""
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		flags += fmt.Sprintf(
-			" -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s",
-			pkg,
-			version,
-			parts[0],
-			parts[1],
-		)
+		flags += fmt.Sprintf(" -X %[1]s.gitVersion=%[2]s -X %[1]s.gitMajor=%[3]s -X %[1]s.gitMinor=%[4]s", pkg, version,
+			parts[0], parts[1])
 	}
 	return flags
 }

@@ -61,11 +61,16 @@ func Build(o Options) (Image, error) {
 		Platform: ocispec.Platform{OS: "linux", Architecture: architecture},
 		Config: ocispec.ImageConfig{
 			User: user, Entrypoint: []string{"/" + o.Name}, WorkingDir: "/",
-			Labels: map[string]string{ocispec.AnnotationTitle: o.Name, ocispec.AnnotationVersion: o.Version, ocispec.AnnotationLicenses: "Apache-2.0"},
+			Labels: map[string]string{
+				ocispec.AnnotationTitle: o.Name, ocispec.AnnotationVersion: o.Version,
+				ocispec.AnnotationLicenses: "Apache-2.0",
+			},
 		},
 		RootFS: ocispec.RootFS{Type: "layers"},
 	}
-	manifest := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest}
+	manifest := ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+	}
 	for _, files := range [][]plaintar.File{
 		{
 			{Name: rootsFile, Data: publicRoots(), Mode: 0o644},
@@ -182,7 +187,12 @@ func (s *store) layout(o Options, manifest ocispec.Manifest, top ocispec.Descrip
 		v    any
 	}{
 		{ocispec.ImageLayoutFile, ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}},
-		{ocispec.ImageIndexFile, ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{top}}},
+		{
+			ocispec.ImageIndexFile, ocispec.Index{
+				Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
+				Manifests: []ocispec.Descriptor{top},
+			},
+		},
 		{"manifest.json", []any{docker}},
 	} {
 		data, err := json.Marshal(document.v)

@@ -58,7 +58,9 @@ const (
 )
 
 func options(program []byte) Options {
-	return Options{Name: "images", Reference: "example.org/images:v1", Version: "v1", Created: created, Program: program}
+	return Options{
+		Name: "images", Reference: "example.org/images:v1", Version: "v1", Created: created, Program: program,
+	}
 }
 
 func TestImageRunsTheProgramAsNobody(t *testing.T) {
@@ -160,9 +162,11 @@ func TestProgramForAnotherPlatformIsRefused(t *testing.T) {
 		program []byte
 		want    string
 	}{
-		"no program at all":     {[]byte("#!/bin/sh\n"), "is not a program for Linux"},
-		"another system's":      {[]byte("MZ\x90\x00"), "is not a program for Linux"},
-		"another machine's":     {changed(t, atMachine, machineRISCV), "is for EM_RISCV, want a program for amd64 or arm64"},
+		"no program at all": {[]byte("#!/bin/sh\n"), "is not a program for Linux"},
+		"another system's":  {[]byte("MZ\x90\x00"), "is not a program for Linux"},
+		"another machine's": {
+			changed(t, atMachine, machineRISCV), "is for EM_RISCV, want a program for amd64 or arm64",
+		},
 		"one that wants a libc": {changed(t, atSegment, segmentInterpreter), "build it with CGO_ENABLED=0"},
 	} {
 		t.Run(name, func(t *testing.T) {

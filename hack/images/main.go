@@ -21,7 +21,9 @@ func main() {
 func run(args []string) error {
 	flags := flag.NewFlagSet("images", flag.ExitOnError)
 	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "images writes PROGRAM-VERSION-linux-ARCH.tar for each program, and a link PROGRAM-linux-ARCH.tar to the newest, to be read by docker load, kind load image-archive, ctr images import, skopeo and oras.")
+		fmt.Fprintln(flags.Output(),
+			"images writes PROGRAM-VERSION-linux-ARCH.tar for each program, and a link PROGRAM-linux-ARCH.tar to the "+
+				"newest, to be read by docker load, kind load image-archive, ctr images import, skopeo and oras.")
 		fmt.Fprintln(flags.Output(), "\nusage: images [flags] PROGRAM...")
 		flags.PrintDefaults()
 	}
@@ -45,7 +47,10 @@ func run(args []string) error {
 			return err
 		}
 		name := filepath.Base(path)
-		image, err := Build(Options{Name: name, Reference: *repository + "/" + name + ":" + *version, Version: *version, Created: at.UTC(), Program: program})
+		image, err := Build(Options{
+			Name: name, Reference: *repository + "/" + name + ":" + *version, Version: *version, Created: at.UTC(),
+			Program: program,
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
@@ -53,7 +58,8 @@ func run(args []string) error {
 		if err := os.WriteFile(file, image.Archive, 0o644); err != nil {
 			return err
 		}
-		if err := linkNewest(filepath.Join(*output, fmt.Sprintf("%s-linux-%s.tar", name, image.Architecture)), filepath.Base(file)); err != nil {
+		if err := linkNewest(filepath.Join(*output, fmt.Sprintf("%s-linux-%s.tar", name, image.Architecture)),
+			filepath.Base(file)); err != nil {
 			return err
 		}
 		fmt.Printf("%s  %s@%s  %.1f MiB\n", file, image.Reference, image.Digest, float64(len(image.Archive))/(1<<20))

@@ -18,7 +18,10 @@ type File struct {
 func Write(to io.Writer, files []File, at time.Time) error {
 	w := tar.NewWriter(to)
 	for _, f := range files {
-		err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.Name, Size: int64(len(f.Data)), Mode: f.Mode, ModTime: at.Truncate(time.Second), Format: tar.FormatUSTAR})
+		err := w.WriteHeader(&tar.Header{
+			Typeflag: tar.TypeReg, Name: f.Name, Size: int64(len(f.Data)), Mode: f.Mode,
+			ModTime: at.Truncate(time.Second), Format: tar.FormatUSTAR,
+		})
 		if err != nil {
 			return err
 		}

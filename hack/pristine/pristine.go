@@ -40,13 +40,16 @@ var (
 	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
 	// remembered are objects that the API server compiles or connects to, and forgets some time after they are gone.
 	remembered = []string{
-		root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/", root + "validatingadmissionpolicies/",
-		root + "validatingadmissionpolicybindings/", root + "mutatingadmissionpolicies/", root + "mutatingadmissionpolicybindings/",
+		root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/",
+		root + "validatingadmissionpolicies/",
+		root + "validatingadmissionpolicybindings/", root + "mutatingadmissionpolicies/",
+		root + "mutatingadmissionpolicybindings/",
 	}
 	// atFirst are objects that an API server creates soon after its first response.
 	atFirst = []string{
 		kubeSystem, root + "namespaces/default", root + "namespaces/kube-public", root + "namespaces/kube-node-lease",
-		root + "servicecidrs/kubernetes", root + "services/specs/default/kubernetes", root + "services/endpoints/default/kubernetes",
+		root + "servicecidrs/kubernetes", root + "services/specs/default/kubernetes",
+		root + "services/endpoints/default/kubernetes",
 		root + "endpointslices/default/kubernetes",
 	}
 )
@@ -187,13 +190,14 @@ func (s *Snapshot) compare(ctx context.Context) error {
 
 func eventually(ctx context.Context, holds func(context.Context) error) error {
 	var problem error // the last that is not just the end of the wait
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		now := holds(ctx)
-		if now == nil || ctx.Err() == nil {
-			problem = now
-		}
-		return now == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			now := holds(ctx)
+			if now == nil || ctx.Err() == nil {
+				problem = now
+			}
+			return now == nil, nil
+		})
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, problem)
 	}
@@ -219,7 +223,8 @@ func (s *Snapshot) discover() ([]string, error) {
 // read returns all keys of the API server in etcd except the restless ones.
 func (s *Snapshot) read(ctx context.Context) (map[string]entry, error) {
 	var answer struct{ Kvs []entry }
-	if err := s.call(ctx, "range", map[string][]byte{"key": []byte(root), "range_end": []byte(rootEnd)}, &answer); err != nil {
+	if err := s.call(ctx, "range", map[string][]byte{"key": []byte(root), "range_end": []byte(rootEnd)},
+		&answer); err != nil {
 		return nil, err
 	}
 	stored := map[string]entry{}

@@ -44,11 +44,7 @@ const (
 //
 // Source: OCI image-spec 1.1, manifest.md, "subject"; cosign, specs/BUNDLE_SPEC.md.
 func (r *release) attach(
-	ctx context.Context,
-	to oras.Target,
-	subject ocispec.Descriptor,
-	artifactType string,
-	content []byte,
+	ctx context.Context, to oras.Target, subject ocispec.Descriptor, artifactType string, content []byte,
 	annotations map[string]string,
 ) error {
 	layer, err := pushOnce(ctx, to, artifactType, content)
@@ -147,9 +143,7 @@ type statement struct {
 
 // envelope signs a statement.
 func (r *release) envelope(
-	subjects []subject,
-	predicateType string,
-	predicate json.RawMessage,
+	subjects []subject, predicateType string, predicate json.RawMessage,
 ) (*dsse.Envelope, error) {
 	payload, err := json.Marshal(statement{statementType, subjects, predicateType, predicate})
 	if err != nil {
@@ -261,10 +255,7 @@ func (r *release) readAttestations() ([]attestation, error) {
 
 // pushAttestations attaches the attestations of one image or chart.
 func (r *release) pushAttestations(
-	ctx context.Context,
-	all []attestation,
-	to oras.Target,
-	subject ocispec.Descriptor,
+	ctx context.Context, all []attestation, to oras.Target, subject ocispec.Descriptor,
 ) error {
 	for _, a := range all {
 		if a.subject != subject.Digest {

@@ -25,10 +25,8 @@ func (r *release) writeBills(ctx context.Context, scratch string) error {
 			return err
 		}
 		var out bytes.Buffer
-		if err := cyclonedx.NewBOMEncoder(
-			&out,
-			cyclonedx.BOMFileFormatJSON,
-		).SetPretty(true).Encode(r.bill(program, info)); err != nil {
+		if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).
+			Encode(r.bill(program, info)); err != nil {
 			return err
 		}
 		if err := os.WriteFile(r.billOf(program), out.Bytes(), 0o644); err != nil {
@@ -62,7 +60,8 @@ func (r *release) bill(program string, info *buildinfo.BuildInfo) *cyclonedx.BOM
 		},
 	}
 	components := []cyclonedx.Component{{
-		BOMRef: "pkg:golang/std@" + info.GoVersion, Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: info.GoVersion, PackageURL: "pkg:golang/std@" + info.GoVersion,
+		BOMRef: "pkg:golang/std@" + info.GoVersion, Type: cyclonedx.ComponentTypeLibrary, Name: "std",
+		Version: info.GoVersion, PackageURL: "pkg:golang/std@" + info.GoVersion,
 	}}
 	refs := []string{components[0].BOMRef}
 	for _, module := range info.Deps {

@@ -17,10 +17,8 @@ import (
 // into a registry, and to build it again.
 func guide(t *testing.T) (verify, provenance, copyAll, rebuild string) {
 	t.Helper()
-	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(
-		string(read(t, "../../docs/guides", "verify-a-release.md")),
-		-1,
-	)
+	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").
+		FindAllStringSubmatch(string(read(t, "../../docs/guides", "verify-a-release.md")), -1)
 	if len(blocks) != 4 {
 		t.Fatalf("the guide has %d shell blocks, and the test runs 4", len(blocks))
 	}
@@ -41,16 +39,8 @@ func copied(t *testing.T, dir string) string {
 func tools(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	ran(
-		t,
-		"../..",
-		"go",
-		"build",
-		"-modfile=hack/tools/go.mod",
-		"-o",
-		filepath.Join(dir, "oras"),
-		"oras.land/oras/cmd/oras",
-	)
+	ran(t, "../..", "go", "build", "-modfile=hack/tools/go.mod", "-o", filepath.Join(dir, "oras"),
+		"oras.land/oras/cmd/oras")
 	ran(t, "../..", "go", "tool", "-modfile=hack/helm/go.mod", "helm", "version") // which Go builds and keeps
 	helm := strings.TrimSpace(ran(t, "../..", "go", "tool", "-modfile=hack/helm/go.mod", "-n", "helm"))
 	if err := os.Symlink(helm, filepath.Join(dir, "helm")); err != nil {

@@ -17,19 +17,9 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")
 	// The name of a commit, so that what Go's cache has under it is never something else.
-	at := "v0.0.0-" + strings.TrimSpace(
-		ran(
-			t,
-			".",
-			"git",
-			"-c",
-			"core.abbrev=12",
-			"log",
-			"-1",
-			"--date=format-local:%Y%m%d%H%M%S",
-			"--format=%cd-%h",
-		),
-	)
+	at := "v0.0.0-" +
+		strings.TrimSpace(ran(t, ".", "git", "-c", "core.abbrev=12", "log", "-1", "--date=format-local:%Y%m%d%H%M%S",
+			"--format=%cd-%h"))
 	proxy := filepath.Join(t.TempDir(), "proxy")
 	folder := filepath.Join(proxy, modulePath, "@v")
 	if err := os.MkdirAll(folder, 0o755); err != nil {
@@ -46,10 +36,8 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 		".",
 	}
 	for file := range strings.Lines(ran(t, top, "git", "ls-tree", "-r", "--name-only", "HEAD")) {
-		if nested, ok := strings.CutSuffix(
-			strings.TrimSpace(file),
-			"/go.mod",
-		); ok { // a module of its own is no part of this one
+		// a module of its own is no part of this one
+		if nested, ok := strings.CutSuffix(strings.TrimSpace(file), "/go.mod"); ok {
 			archive = append(archive, ":(exclude)"+nested)
 		}
 	}
@@ -81,17 +69,8 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 			}
 		}
 	})
-	ran(
-		t,
-		t.TempDir(),
-		"go",
-		"install",
-		"-modcacherw",
-		"-trimpath",
-		"-ldflags=-s -w",
-		modulePath+"/kcp-publisher@"+at,
-		modulePath+"/skr-agent@"+at,
-	)
+	ran(t, t.TempDir(), "go", "install", "-modcacherw", "-trimpath", "-ldflags=-s -w", modulePath+"/kcp-publisher@"+at,
+		modulePath+"/skr-agent@"+at)
 	for _, name := range programs {
 		if told := ran(t, bin, "./"+name, "version"); !strings.Contains(told, "version   "+at) {
 			t.Errorf("%s: %s", name, told)

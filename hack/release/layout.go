@@ -60,29 +60,11 @@ func (r *release) buildImages(ctx context.Context, scratch string) error {
 
 // image makes the image of a program for one platform and puts it into the layout.
 func (r *release) image(
-	ctx context.Context,
-	layout *oci.Store,
-	scratch string,
-	p platform,
-	program string,
+	ctx context.Context, layout *oci.Store, scratch string, p platform, program string,
 ) (ocispec.Descriptor, error) {
 	dir := filepath.Dir(binary(scratch, p, program))
-	_, err := output(
-		ctx,
-		nil,
-		"go",
-		"run",
-		"./hack/images",
-		"-repository",
-		r.images,
-		"-version",
-		r.version,
-		"-created",
-		r.commit.time.Format(time.RFC3339),
-		"-output",
-		dir,
-		binary(scratch, p, program),
-	)
+	_, err := output(ctx, nil, "go", "run", "./hack/images", "-repository", r.images, "-version", r.version, "-created",
+		r.commit.time.Format(time.RFC3339), "-output", dir, binary(scratch, p, program))
 	if err != nil {
 		return ocispec.Descriptor{}, err
 	}
@@ -105,13 +87,7 @@ func (r *release) annotations(title string) map[string]string {
 }
 
 // push stores a document under a tag.
-func push(
-	ctx context.Context,
-	to oras.Target,
-	mediaType string,
-	document any,
-	tag string,
-) (ocispec.Descriptor, error) {
+func push(ctx context.Context, to oras.Target, mediaType string, document any, tag string) (ocispec.Descriptor, error) {
 	data, err := json.Marshal(document)
 	if err != nil {
 		return ocispec.Descriptor{}, err

@@ -49,27 +49,22 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.StringVar(&r.version, "version", "", "version, such as 0.2.0")
 	flags.StringVar(&r.dir, "output", "dist", "folder for the release, which must be empty or not there")
-	flags.StringVar(
-		&r.images,
-		"images",
-		"ghcr.io/kyma-pull",
-		"HOST/PATH that the names of images and charts begin with",
-	)
-	platforms := flags.String(
-		"platforms",
-		"linux/amd64,linux/arm64,darwin/amd64,darwin/arm64",
-		"platforms of the programs; images are made of those for Linux",
-	)
+	flags.StringVar(&r.images, "images", "ghcr.io/kyma-pull",
+		"HOST/PATH that the names of images and charts begin with")
+	platforms := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64",
+		"platforms of the programs; images are made of those for Linux")
 	push := flags.Bool(
 		"push",
 		false,
-		"push images and charts of the release that is in -output to -images, with $REGISTRY_USER and $REGISTRY_PASSWORD "+
+		"push images and charts of the release that is in -output to -images, with $REGISTRY_USER and "+
+			"$REGISTRY_PASSWORD "+
 			"or the logins of docker, and build nothing",
 	)
 	manifests := flags.String(
 		"manifests",
 		"",
-		"write only the manifests for kubectl and kustomize to this folder, from the checkout as it is, with images by tag",
+		"write only the manifests for kubectl and kustomize to this folder, from the checkout as it is, with images "+
+			"by tag",
 	)
 	key := flags.String(
 		"key",

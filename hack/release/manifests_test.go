@@ -48,10 +48,8 @@ func TestManifestsNeedOnlySecrets(t *testing.T) {
 				kinds = append(kinds, o.Kind+" "+o.Metadata.Name)
 			}
 		}
-		if len(kinds) < 8 || kinds[0] != "Namespace "+namespace || !strings.HasPrefix(
-			kinds[1],
-			"CustomResourceDefinition ",
-		) {
+		if len(kinds) < 8 || kinds[0] != "Namespace "+namespace ||
+			!strings.HasPrefix(kinds[1], "CustomResourceDefinition ") {
 			t.Errorf("%s: the objects are %v", program, kinds)
 		}
 		for _, kind := range kinds {

@@ -33,18 +33,14 @@ func (r *release) writePackages() error {
 		for _, p := range r.platforms {
 			name := fmt.Sprintf("%s_%s_%s_%s.tar.gz", program, r.version, p.os, p.arch)
 			cpu := map[string]string{"amd64": "intel", "arm64": "arm"}[p.arch]
-			archives[program] = append(
-				archives[program],
-				packaged{p.os, p.arch, downloads + r.version + "/" + name, sums[name], cpu},
-			)
+			archives[program] = append(archives[program], packaged{
+				p.os, p.arch, downloads + r.version + "/" + name, sums[name], cpu,
+			})
 		}
 	}
 	for name, text := range map[string]string{
-		"kcp-publisher.rb": strings.ReplaceAll(
-			formula,
-			"CLASS",
-			"KcpPublisher",
-		), "skr-agent.rb": strings.ReplaceAll(formula, "CLASS", "SkrAgent"), "kyma-pull.yaml": krewManifest,
+		"kcp-publisher.rb": strings.ReplaceAll(formula, "CLASS", "KcpPublisher"),
+		"skr-agent.rb":     strings.ReplaceAll(formula, "CLASS", "SkrAgent"), "kyma-pull.yaml": krewManifest,
 	} {
 		program := strings.TrimSuffix(name, ".rb")
 		if name == "kyma-pull.yaml" {

@@ -22,10 +22,8 @@ type platform struct{ os, arch string }
 func parsePlatforms(text string) (all []platform, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		system, arch, ok := strings.Cut(name, "/")
-		if !ok || !slices.Contains(
-			[]string{"linux", "darwin"},
-			system,
-		) || !slices.Contains([]string{"amd64", "arm64"}, arch) {
+		if !ok || !slices.Contains([]string{"linux", "darwin"}, system) ||
+			!slices.Contains([]string{"amd64", "arm64"}, arch) {
 			return nil, fmt.Errorf("%q: want linux or darwin with amd64 or arm64, such as linux/amd64", name)
 		}
 		all = append(all, platform{system, arch})
@@ -149,11 +147,7 @@ func (r *release) writeDefinitions() error {
 			}
 			all.Write(data)
 		}
-		if err := os.WriteFile(
-			filepath.Join(r.dir, chart+"-crds_"+r.version+".yaml"),
-			all.Bytes(),
-			0o644,
-		); err != nil {
+		if err := os.WriteFile(filepath.Join(r.dir, chart+"-crds_"+r.version+".yaml"), all.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}

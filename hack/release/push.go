@@ -26,7 +26,8 @@ import (
 func (r *release) push(ctx context.Context) error {
 	file := filepath.Join(r.dir, layoutFile(r.version))
 	if _, err := os.Stat(file); err != nil {
-		return fmt.Errorf("-push: -output %[2]s does not contain release %[1]s: build it first: %[3]w", r.version, r.dir, err)
+		return fmt.Errorf("-push: -output %[2]s does not contain release %[1]s: build it first: %[3]w", r.version,
+			r.dir, err)
 	}
 	from, err := oci.NewFromTar(ctx, file)
 	if err != nil {
@@ -39,10 +40,9 @@ func (r *release) push(ctx context.Context) error {
 	client := &auth.Client{Client: retry.DefaultClient, Cache: auth.NewCache()}
 	host, _, _ := strings.Cut(r.images, "/")
 	if user := os.Getenv("REGISTRY_USER"); user != "" {
-		client.Credential = auth.StaticCredential(
-			host,
-			auth.Credential{Username: user, Password: os.Getenv("REGISTRY_PASSWORD")},
-		)
+		client.Credential = auth.StaticCredential(host, auth.Credential{
+			Username: user, Password: os.Getenv("REGISTRY_PASSWORD"),
+		})
 	} else {
 		logins, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 		if err != nil {
@@ -76,11 +76,7 @@ func artifacts() (names []string) {
 
 // pushOne copies an image or chart with its referrers, and attaches its attestations.
 func (r *release) pushOne(
-	ctx context.Context,
-	from oras.ReadOnlyGraphTarget,
-	to oras.Target,
-	name string,
-	attestations []attestation,
+	ctx context.Context, from oras.ReadOnlyGraphTarget, to oras.Target, name string, attestations []attestation,
 ) error {
 	wanted, err := from.Resolve(ctx, name+":"+r.version)
 	if err != nil {
@@ -88,22 +84,13 @@ func (r *release) pushOne(
 	}
 	switch there, err := to.Resolve(ctx, r.version); {
 	case err == nil && there.Digest != wanted.Digest:
-		return fmt.Errorf(
-			"is there already as %s, and is %s here: a release is not replaced, make another version",
-			there.Digest,
-			wanted.Digest,
-		)
+		return fmt.Errorf("is there already as %s, and is %s here: a release is not replaced, make another version",
+			there.Digest, wanted.Digest)
 	case err != nil && !errors.Is(err, errdef.ErrNotFound):
 		return err
 	}
-	if _, err := oras.ExtendedCopy(
-		ctx,
-		from,
-		name+":"+r.version,
-		to,
-		r.version,
-		oras.DefaultExtendedCopyOptions,
-	); err != nil {
+	if _, err := oras.ExtendedCopy(ctx, from, name+":"+r.version, to, r.version,
+		oras.DefaultExtendedCopyOptions); err != nil {
 		return err
 	}
 	if r.commit.time, err = createdAt(ctx, from, name+":"+r.version); err != nil {

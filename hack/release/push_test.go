@@ -36,23 +36,12 @@ func packed(t *testing.T, version string) *release {
 	for _, program := range programs {
 		index := ocispec.Index{MediaType: ocispec.MediaTypeImageIndex, Annotations: r.annotations(program)}
 		index.SchemaVersion = 2
-		if r.built[program], err = push(
-			t.Context(),
-			to,
-			ocispec.MediaTypeImageIndex,
-			index,
-			program+":"+version,
-		); err != nil {
+		if r.built[program], err = push(t.Context(), to, ocispec.MediaTypeImageIndex, index,
+			program+":"+version); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.attach(
-			t.Context(),
-			to,
-			r.built[program],
-			mediaTypeBill,
-			[]byte(`{"bill":"`+program+`"}`),
-			nil,
-		); err != nil {
+		if err := r.attach(t.Context(), to, r.built[program], mediaTypeBill, []byte(`{"bill":"`+program+`"}`),
+			nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,9 +134,8 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 		if !slices.Equal(types, want) {
 			t.Errorf("%s: the referrers are %q, want %q", program, types, want)
 		}
-		if values := string(
-			read(t, filepath.Join("charts", program), "values.yaml"),
-		); !strings.Contains(values, "repository: ghcr.io/kyma-pull/"+program+"\n") {
+		if values := string(read(t, filepath.Join("charts", program), "values.yaml")); !strings.Contains(values,
+			"repository: ghcr.io/kyma-pull/"+program+"\n") {
 			t.Errorf("the chart %s takes its image from elsewhere", program)
 		}
 	}
@@ -159,13 +147,8 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := push(
-			t.Context(),
-			to,
-			ocispec.MediaTypeImageIndex,
-			ocispec.Index{MediaType: ocispec.MediaTypeImageIndex},
-			"kcp-publisher:0.3.0",
-		); err != nil {
+		if _, err := push(t.Context(), to, ocispec.MediaTypeImageIndex,
+			ocispec.Index{MediaType: ocispec.MediaTypeImageIndex}, "kcp-publisher:0.3.0"); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.packLayout(other); err != nil {
@@ -176,10 +159,8 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 		}
 	})
 	t.Run("what was not built is not pushed", func(t *testing.T) {
-		if err := run(
-			t.Context(),
-			[]string{"-push", "-version", "9.9.9", "-output", r.dir},
-		); err == nil || !strings.Contains(err.Error(), "build it first") {
+		if err := run(t.Context(), []string{"-push", "-version", "9.9.9", "-output", r.dir}); err == nil ||
+			!strings.Contains(err.Error(), "build it first") {
 			t.Errorf("got %v", err)
 		}
 	})

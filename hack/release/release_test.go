@@ -35,21 +35,8 @@ func made(t *testing.T, key string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
 	ran(t, ".", "git", "clone", "--quiet", "--no-hardlinks", "../..", clone)
-	ran(
-		t,
-		clone,
-		"go",
-		"run",
-		"./hack/release",
-		"-version",
-		"v"+version,
-		"-output",
-		dir,
-		"-platforms",
-		"linux/"+runtime.GOARCH,
-		"-key",
-		key,
-	)
+	ran(t, clone, "go", "run", "./hack/release", "-version", "v"+version, "-output", dir, "-platforms",
+		"linux/"+runtime.GOARCH, "-key", key)
 	return dir
 }
 
@@ -90,23 +77,12 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		}
 		ran(t, downloaded, "bash", "-euo", "pipefail", "-c", verify)
 		commit := strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD"))
-		if told := ran(
-			t,
-			downloaded,
-			"bash",
-			"-euo",
-			"pipefail",
-			"-c",
-			provenance,
-		); !strings.Contains(told, "Verified OK") || !strings.Contains(told, commit) {
+		if told := ran(t, downloaded, "bash", "-euo", "pipefail", "-c", provenance); !strings.Contains(told,
+			"Verified OK") || !strings.Contains(told, commit) {
 			t.Errorf("of the provenance it is told:\n%s", told)
 		}
-		other := strings.Replace(
-			provenance,
-			"openssl",
-			"sed -i s/"+commit+"/"+strings.Repeat("0", len(commit))+"/ provenance.signed\nopenssl",
-			1,
-		)
+		other := strings.Replace(provenance, "openssl", "sed -i s/"+commit+"/"+strings.Repeat("0", len(commit))+
+			"/ provenance.signed\nopenssl", 1)
 		cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", other)
 		cmd.Dir = downloaded
 		if out, err := cmd.CombinedOutput(); err == nil {
@@ -120,23 +96,10 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			}
 		}
 		t.Setenv("PATH", tools(t)+":"+os.Getenv("PATH"))
-		script := strings.NewReplacer(
-			"registry.example",
-			newRegistry(t),
-			"helm show chart",
-			"helm show chart --plain-http",
-			"0.2.0",
-			version,
-		).Replace(copyAll)
-		if told := ran(
-			t,
-			dir,
-			"bash",
-			"-euo",
-			"pipefail",
-			"-c",
-			script,
-		); !strings.Contains(told, "appVersion: "+version) {
+		script := strings.NewReplacer("registry.example", newRegistry(t), "helm show chart",
+			"helm show chart --plain-http", "0.2.0", version).Replace(copyAll)
+		if told := ran(t, dir, "bash", "-euo", "pipefail", "-c", script); !strings.Contains(told,
+			"appVersion: "+version) {
 			t.Errorf("got %s", told)
 		}
 	})
@@ -147,12 +110,9 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Setenv("FLAGS", "-platforms linux/"+runtime.GOARCH)
-		script := strings.NewReplacer(
-			"COMMIT",
-			"--quiet "+strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD")),
-			"0.2.0",
-			version,
-		).Replace(rebuild)
+		script := strings.NewReplacer("COMMIT",
+			"--quiet "+strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD")), "0.2.0", version).
+			Replace(rebuild)
 		ran(t, filepath.Join(beside, "clone"), "bash", "-euo", "pipefail", "-c", script)
 	})
 	t.Run("the provenance names every file", func(t *testing.T) {
@@ -210,9 +170,8 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 				t.Fatal(err)
 			}
 			image := "ghcr.io/kyma-pull/" + name + "@" + built.Digest.String()
-			if text := string(
-				read(t, dir, name+"-install_"+version+".yaml"),
-			); !strings.Contains(text, "image: "+image+"\n") {
+			if text := string(read(t, dir, name+"-install_"+version+".yaml")); !strings.Contains(text,
+				"image: "+image+"\n") {
 				t.Errorf("%s: the manifest does not name %s", name, image)
 			}
 			referrers, err := registry.Referrers(t.Context(), layout, built, mediaTypeBill)

@@ -124,9 +124,10 @@ func (r *release) sign() error {
 // Source: in-toto attestation framework, Statement v1; SLSA, Provenance v1.
 func (r *release) provenance() ([]byte, error) {
 	var subjects []subject
-	if err := r.files(
-		func(name, sum string) { subjects = append(subjects, subject{name, map[string]string{"sha256": sum}}) },
-	); err != nil {
+	if err := r.files(func(name,
+		sum string) {
+		subjects = append(subjects, subject{name, map[string]string{"sha256": sum}})
+	}); err != nil {
 		return nil, err
 	}
 	predicate, err := r.slsa()

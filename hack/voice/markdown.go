@@ -13,8 +13,8 @@ var (
 	generated = regexp.MustCompile(`(?s)<!-- (\w[^>]*?) -->\n.*?<!-- end of .*? -->`)
 )
 
-// addMarkdown counts the prose of a page with its tables, without code, link targets and generated parts. Generated pages
-// have their text from comments and string literals, which are counted there.
+// addMarkdown counts the prose of a page with its tables, without code, link targets and generated parts. Generated
+// pages have their text from comments and string literals, which are counted there.
 func (c collection) addMarkdown(file, text string) {
 	if isGenerated(file) {
 		return
@@ -36,7 +36,8 @@ func (c collection) addMarkdown(file, text string) {
 // isGenerated reports whether make generate writes the whole page.
 func isGenerated(file string) bool {
 	switch file {
-	case "docs/reference/annotations-and-labels.md", "docs/reference/conditions-and-reasons.md", "docs/reference/crds.md",
+	case "docs/reference/annotations-and-labels.md", "docs/reference/conditions-and-reasons.md",
+		"docs/reference/crds.md",
 		"docs/reference/situations.md":
 		return true
 	}
@@ -55,5 +56,7 @@ func withoutOutput(text string) string {
 
 // blank replaces matches by as many newlines as they have, so that line numbers stay.
 func blank(pattern *regexp.Regexp, text string) string {
-	return pattern.ReplaceAllStringFunc(text, func(match string) string { return strings.Repeat("\n", strings.Count(match, "\n")) })
+	return pattern.ReplaceAllStringFunc(text, func(match string) string {
+		return strings.Repeat("\n", strings.Count(match, "\n"))
+	})
 }

@@ -29,7 +29,10 @@ var measures = []measure{
 	{name: "nobody", pattern: regexp.MustCompile(`(?i)\b(nobody|somebody|anybody|whoever)\b`)},
 	{name: "says", pattern: regexp.MustCompile(`(?i)\b(tells|says|told|said)\b`)},
 	{name: "which", pattern: regexp.MustCompile(`(?i)\b(of|by|for)\s+(which|whom|what)\b`)},
-	{name: "none", pattern: regexp.MustCompile(`(?i)\b(is|are)\s+(none|no(\s+\w+)?)\b`), except: regexp.MustCompile(`(?i)no\s+(longer|more|less|later|earlier)$`)},
+	{
+		name: "none", pattern: regexp.MustCompile(`(?i)\b(is|are)\s+(none|no(\s+\w+)?)\b`),
+		except: regexp.MustCompile(`(?i)no\s+(longer|more|less|later|earlier)$`),
+	},
 	{name: "duty", pattern: regexp.MustCompile(`\b(is|are)\s+to\s+[a-z]+`)},
 	{name: "archaic", pattern: regexp.MustCompile(`(?i)\b(meanwhile|anew|lest)\b`)},
 	{name: longLines},

@@ -36,7 +36,8 @@ func (c collection) unit(kind, file string) *unit {
 
 // measureRepository reads all Go and Markdown files that git tracks or would add, and returns their units by key.
 func measureRepository(root string) ([]*unit, error) {
-	command := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go", "*.md", "*.md.gotmpl")
+	command := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.go", "*.md",
+		"*.md.gotmpl")
 	command.Dir = root
 	list, err := command.Output()
 	if err != nil {

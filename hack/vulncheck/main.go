@@ -21,7 +21,9 @@ const (
 )
 
 func main() {
-	database := flag.String("db", "", "URL of a copy of the database, such as file:///vulndb/data/osv, a folder of OSV files; empty for https://vuln.go.dev")
+	database := flag.String("db", "",
+		"URL of a copy of the database, such as file:///vulndb/data/osv, a folder of OSV files; empty for "+
+			"https://vuln.go.dev")
 	flag.Parse()
 	os.Exit(check(*database, flag.Args(), os.Stdout))
 }
@@ -57,7 +59,8 @@ func judge(code int, said, database string, required bool) (string, int) {
 	case database == "" && strings.Contains(said, unreachable) && required:
 		return "vulncheck: NOT CHECKED: the database of vulnerabilities cannot be reached", code
 	case database == "" && strings.Contains(said, unreachable):
-		return "SKIPPED: the database of vulnerabilities cannot be reached: use make vulncheck VULNDB=URL with a copy", 0
+		return "SKIPPED: the database of vulnerabilities cannot be reached: use make vulncheck VULNDB=URL with a copy",
+			0
 	}
 	return "vulncheck: govulncheck failed", code
 }

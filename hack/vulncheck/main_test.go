@@ -11,7 +11,8 @@ import (
 )
 
 func TestJudge(t *testing.T) {
-	const away = "govulncheck: fetching vulnerabilities: Get \"https://vuln.go.dev/index/modules.json.gz\": no such host"
+	const away = "govulncheck: fetching vulnerabilities: Get \"https://vuln.go.dev/index/modules.json.gz\": no such " +
+		"host"
 	for name, c := range map[string]struct {
 		code     int
 		said     string
@@ -55,8 +56,10 @@ func TestCheckAgainstACopyOfTheDatabase(t *testing.T) {
 			}
 			dir := t.TempDir()
 			entry := `{"schema_version":"1.3.1","id":"GO-2026-0001","modified":"2026-01-01T00:00:00Z","published":"2026-01-01T00:00:00Z","summary":"made up",` +
-				`"details":"made up","affected":[{"package":{"name":"` + c.module + `","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],` +
-				`"ecosystem_specific":{"imports":[{"path":"` + c.path + `","symbols":["` + c.symbol + `"]}]}}],"database_specific":{"url":"https://pkg.go.dev/vuln/GO-2026-0001"}}`
+				`"details":"made up","affected":[{"package":{"name":"` + c.module +
+				`","ecosystem":"Go"},"ranges":[{"type":"SEMVER","events":[{"introduced":"0"}]}],` +
+				`"ecosystem_specific":{"imports":[{"path":"` + c.path + `","symbols":["` + c.symbol +
+				`"]}]}}],"database_specific":{"url":"https://pkg.go.dev/vuln/GO-2026-0001"}}`
 			if err := os.WriteFile(filepath.Join(dir, "GO-2026-0001.json"), []byte(entry), 0o600); err != nil {
 				t.Fatal(err)
 			}

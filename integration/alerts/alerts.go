@@ -113,14 +113,19 @@ func Check(ctx context.Context, dir, rules string, cases []Case) error {
 		for series, values := range c.Series {
 			u.Series = append(u.Series, input{series, values})
 		}
-		firing := expression{Expr: `count by (alertname) (ALERTS{alertstate="firing"}) > 0`, EvalTime: fmt.Sprintf("%dm", int(c.At.Minutes()))}
+		firing := expression{
+			Expr:     `count by (alertname) (ALERTS{alertstate="firing"}) > 0`,
+			EvalTime: fmt.Sprintf("%dm", int(c.At.Minutes())),
+		}
 		for _, alert := range c.Firing {
 			firing.Samples = append(firing.Samples, sample{`{alertname="` + alert + `"}`, 1})
 		}
 		u.Exprs = []expression{firing}
 		tests = append(tests, u)
 	}
-	data, err := yaml.Marshal(map[string]any{"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": tests})
+	data, err := yaml.Marshal(map[string]any{
+		"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": tests,
+	})
 	if err != nil {
 		return err
 	}

@@ -52,13 +52,15 @@ func carrying(ctx context.Context) ([]result, error) {
 		return nil, err
 	}
 	err = sample.Cargo{
-		Registries: registries, Prefix: from.Host() + "/fleet", Keys: keys, Runtime: "ship", Layers: cargoLayers, LayerBytes: cargoLayerBytes,
+		Registries: registries, Prefix: from.Host() + "/fleet", Keys: keys, Runtime: "ship", Layers: cargoLayers,
+		LayerBytes: cargoLayerBytes,
 	}.Publish(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("publish: %w", err)
 	}
 	exported, err := timed(func() error {
-		_, err := fleet.PeakMemory(ctx, binaries.Publisher, "export", "ship", "--from", from.Host()+"/fleet", "--keys", keys, "--images", "-o", file)
+		_, err := fleet.PeakMemory(ctx, binaries.Publisher, "export", "ship", "--from", from.Host()+"/fleet", "--keys",
+			keys, "--images", "-o", file)
 		return err
 	})
 	if err != nil {
@@ -72,11 +74,14 @@ func carrying(ctx context.Context) ([]result, error) {
 		{"cp of a file of 1 GiB", copied.Round(10 * time.Millisecond).String(), ""},
 		{"export of that file from a registry", against(exported, copied), ""},
 	}
-	for _, target := range []struct{ name, location string }{{"a folder", store.LayoutScheme + filepath.Join(dir, "folder")}, {"a registry", to.Host() + "/ship"}} {
+	for _, target := range []struct{ name, location string }{
+		{"a folder", store.LayoutScheme + filepath.Join(dir, "folder")}, {"a registry", to.Host() + "/ship"},
+	} {
 		var peak int64
 		took, err := timed(func() error {
 			var err error
-			peak, err = fleet.PeakMemory(ctx, binaries.Agent, "import", file, "--to", target.location, "--trust", filepath.Join(keys, "root.json"))
+			peak, err = fleet.PeakMemory(ctx, binaries.Agent, "import", file, "--to", target.location, "--trust",
+				filepath.Join(keys, "root.json"))
 			return err
 		})
 		if err != nil {
@@ -84,7 +89,10 @@ func carrying(ctx context.Context) ([]result, error) {
 		}
 		results = append(results,
 			result{"import into " + target.name, against(took, copied), ""},
-			result{"memory of the import into " + target.name, fmt.Sprintf("%d MiB", peak>>20), fmt.Sprintf("below %d MiB", maxImportBytes>>20)})
+			result{
+				"memory of the import into " + target.name, fmt.Sprintf("%d MiB", peak>>20),
+				fmt.Sprintf("below %d MiB", maxImportBytes>>20),
+			})
 		if peak >= maxImportBytes {
 			return nil, fmt.Errorf("the import into %s took %d MiB of memory", target.name, peak>>20)
 		}

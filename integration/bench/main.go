@@ -80,9 +80,8 @@ func draw(out io.Writer, results []result) {
 	t := table.NewWriter()
 	t.SetOutputMirror(out)
 	t.SetStyle(table.StyleLight)
-	t.SetTitle(
-		fmt.Sprintf("%s, %d cores, %s", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version()),
-	)
+	t.SetTitle(fmt.Sprintf("%s, %d cores, %s", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(),
+		runtime.Version()))
 	t.AppendHeader(table.Row{"MEASURED", "FIGURE", "GOAL"})
 	for _, r := range results {
 		t.AppendRow(table.Row{r.what, r.figure, r.goal})

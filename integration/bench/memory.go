@@ -33,7 +33,8 @@ func memory(ctx context.Context) ([]result, error) {
 	large := sample.Version{Module: "large", Version: "1.0.0"}
 	for i := range objects {
 		large.Manifest += fmt.Sprintf(
-			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-%d, namespace: kyma-system}\ndata: {text: %q}\n",
+			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-%d, namespace: kyma-system}\ndata: {text: "+
+				"%q}\n",
 			i,
 			strings.Repeat("x", 200),
 		)
@@ -54,10 +55,9 @@ func memory(ctx context.Context) ([]result, error) {
 		return nil, err
 	}
 	err = r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(
-			spec.Modules,
-			v1beta2.Module{Name: "large", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
-		)
+		spec.Modules = append(spec.Modules, v1beta2.Module{
+			Name: "large", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	})
 	if err != nil {
 		return nil, err

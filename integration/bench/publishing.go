@@ -28,7 +28,9 @@ const (
 // publishing measures a promotion to a fleet: the complete publisher with a real API server and registry, compared with
 // a bare loop that writes the same bytes to the same registry.
 func publishing(ctx context.Context) ([]result, error) {
-	f, err := fleet.Start(ctx, fleet.Options{Durable: true, Measured: true, PublisherFlags: []string{"--report-poll-interval", "10m"}})
+	f, err := fleet.Start(ctx, fleet.Options{
+		Durable: true, Measured: true, PublisherFlags: []string{"--report-poll-interval", "10m"},
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +75,10 @@ func publishing(ctx context.Context) ([]result, error) {
 		return nil, err
 	}
 	return []result{
-		{fmt.Sprintf("promotion to %d runtimes, from the edit in the API to the last bundle", runtimes), whole.Round(10 * time.Millisecond).String(), ""},
+		{
+			fmt.Sprintf("promotion to %d runtimes, from the edit in the API to the last bundle", runtimes),
+			whole.Round(10 * time.Millisecond).String(), "",
+		},
 		{"until every Kyma's status says so", recorded.Round(10 * time.Millisecond).String(), ""},
 		{"the same bytes by a bare loop", bare.Round(10 * time.Millisecond).String(), ""},
 		{"ratio", fmt.Sprintf("%.2f", whole.Seconds()/bare.Seconds()), "at most 1.25"},
@@ -87,23 +92,24 @@ func id(i int) string { return fmt.Sprintf("runtime-%04d", i) }
 func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	next := time.Now()
 	recorded := 0
-	return fleet.Until(ctx, 5*time.Minute, fmt.Sprintf("%d Kymas name a bundle with version %s", runtimes, version), func() (bool, string) {
-		if time.Now().Before(next) {
-			return false, fmt.Sprint(recorded)
-		}
-		next = time.Now().Add(time.Second)
-		var kymas v1beta2.KymaList
-		if err := f.Control.List(ctx, &kymas); err != nil {
-			return false, err.Error()
-		}
-		recorded = 0
-		for _, k := range kymas.Items {
-			if r := k.Status.Runtime; r != nil && r.Published != nil && r.Published.Versions["scaler"] == version {
-				recorded++
+	return fleet.Until(ctx, 5*time.Minute, fmt.Sprintf("%d Kymas name a bundle with version %s", runtimes, version),
+		func() (bool, string) {
+			if time.Now().Before(next) {
+				return false, fmt.Sprint(recorded)
 			}
-		}
-		return recorded == runtimes, fmt.Sprint(recorded)
-	})
+			next = time.Now().Add(time.Second)
+			var kymas v1beta2.KymaList
+			if err := f.Control.List(ctx, &kymas); err != nil {
+				return false, err.Error()
+			}
+			recorded = 0
+			for _, k := range kymas.Items {
+				if r := k.Status.Runtime; r != nil && r.Published != nil && r.Published.Versions["scaler"] == version {
+					recorded++
+				}
+			}
+			return recorded == runtimes, fmt.Sprint(recorded)
+		})
 }
 
 // bareLoop writes every runtime's newest bundle again, into repositories with the earlier content: one mount of the new
@@ -136,12 +142,16 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		writes[i] = write{bundle.Blob{Descriptor: m.Config, Bytes: state}, bundle.Blob{Descriptor: m.Layers[0], Bytes: catalog}, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)}
+		writes[i] = write{
+			bundle.Blob{Descriptor: m.Config, Bytes: state}, bundle.Blob{Descriptor: m.Layers[0], Bytes: catalog},
+			bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes),
+		}
 	}
 	none := func(digest.Digest) bool { return false }
 	// Before the measurement, the repositories get the catalog, which they have from the earlier bundle.
 	for i, w := range writes {
-		if err := store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog}, bareManifest(w.catalog), none); err != nil {
+		if err := store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog},
+			bareManifest(w.catalog), none); err != nil {
 			return 0, err
 		}
 	}
@@ -151,7 +161,8 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	for i, w := range writes {
 		group.Go(func() error {
 			present := func(d digest.Digest) bool { return d == w.catalog.Descriptor.Digest }
-			return store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.state, Catalog: w.catalog}, w.manifest, present)
+			return store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.state, Catalog: w.catalog},
+				w.manifest, present)
 		})
 	}
 	err := group.Wait()
@@ -161,7 +172,8 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 // bareManifest makes a registry keep the blob.
 func bareManifest(blob bundle.Blob) bundle.Blob {
 	data, err := json.Marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": blob.Descriptor, "layers": []ocispec.Descriptor{blob.Descriptor},
+		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": blob.Descriptor,
+		"layers": []ocispec.Descriptor{blob.Descriptor},
 	})
 	if err != nil {
 		panic(err) // plain data

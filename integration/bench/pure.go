@@ -22,7 +22,9 @@ func sizes(context.Context) ([]result, error) {
 		if err != nil {
 			return nil, err
 		}
-		results = append(results, result{what: "size of " + info.Name(), figure: fmt.Sprintf("%.1f MiB", float64(info.Size())/(1<<20))})
+		results = append(results, result{
+			what: "size of " + info.Name(), figure: fmt.Sprintf("%.1f MiB", float64(info.Size())/(1<<20)),
+		})
 	}
 	return results, nil
 }
@@ -82,7 +84,8 @@ func rendering(ctx context.Context) ([]result, error) {
 		return nil, err
 	}
 	ratio := func(name string) string {
-		return fmt.Sprintf("%s, %.2f times", took[name].Round(time.Millisecond), float64(took[name])/float64(took["helm"]))
+		return fmt.Sprintf("%s, %.2f times", took[name].Round(time.Millisecond),
+			float64(took[name])/float64(took["helm"]))
 	}
 	return []result{
 		{"Helm's engine renders 1,000 objects to text", took["helm"].Round(time.Millisecond).String(), ""},
@@ -110,7 +113,8 @@ func benchmarks(ctx context.Context, pkg, name, howLong string) (map[string]time
 		return nil, fmt.Errorf("%w\n%s", err, output)
 	}
 	found := map[string]time.Duration{}
-	for _, match := range regexp.MustCompile(`(?m)^Benchmark([^\s/]*)(?:/(\S*?))?(?:-\d+)?\s+\d+\s+(\d+) ns/op`).FindAllStringSubmatch(string(output), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^Benchmark([^\s/]*)(?:/(\S*?))?(?:-\d+)?\s+\d+\s+(\d+) ns/op`).
+		FindAllStringSubmatch(string(output), -1) {
 		if found[match[2]], err = time.ParseDuration(match[3] + "ns"); err != nil {
 			return nil, err
 		}

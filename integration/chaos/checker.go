@@ -93,7 +93,8 @@ type Checker struct {
 	undone      map[string]bool                         // rollouts that people took back
 	objectsSeen map[string]map[string]map[string]string // UIDs by runtime, module, and object
 	kymas       []string                                // those of the control plane
-	leaderless  time.Duration                           // when people last took the lease from the publisher that had it, and 0 for never
+	// when people last took the lease from the publisher that had it, and 0 for never
+	leaderless time.Duration
 }
 
 // seen is the checker's knowledge of a runtime.
@@ -122,8 +123,10 @@ const twoLeaders = 15 * time.Second
 // NewChecker returns a checker for a fleet whose rollouts concern one module.
 func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
-		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{}, broken: map[string]bool{},
-		runtimes: map[string]*seen{}, rollouts: map[string]string{}, undone: map[string]bool{}, objectsSeen: map[string]map[string]map[string]string{},
+		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{},
+		broken:   map[string]bool{},
+		runtimes: map[string]*seen{}, rollouts: map[string]string{}, undone: map[string]bool{},
+		objectsSeen: map[string]map[string]map[string]string{},
 	}
 }
 
@@ -132,7 +135,8 @@ func (c *Checker) of(runtime string) *seen {
 	if s == nil {
 		s = &seen{
 			asked: map[string]time.Duration{}, unasked: map[string]time.Duration{}, wants: map[string]bool{},
-			signed: map[string]map[string]bool{}, removed: map[string]Push{}, present: map[string]string{}, deleted: map[string]time.Duration{},
+			signed: map[string]map[string]bool{}, removed: map[string]Push{}, present: map[string]string{},
+			deleted: map[string]time.Duration{},
 		}
 		c.runtimes[runtime] = s
 	}

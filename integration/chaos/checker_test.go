@@ -17,14 +17,19 @@ func history() (*Checker, func(id string, sequence int64, version string) Push) 
 	c.Promoted("scaler", "1.2.0", true)
 	c.Promoted("mailer", "1.0.0", false)
 	push := func(id string, sequence int64, version string) Push {
-		return Push{Runtime: id, Digest: fmt.Sprint(id, sequence), Epoch: 1, Sequence: sequence, Versions: map[string]string{"scaler": version}}
+		return Push{
+			Runtime: id, Digest: fmt.Sprint(id, sequence), Epoch: 1, Sequence: sequence,
+			Versions: map[string]string{"scaler": version},
+		}
 	}
 	for _, id := range []string{"sim-0", "sim-5", "sim-6", "sim-7"} {
 		c.Asked(0, id, "scaler")
 		c.Pushed(0, push(id, 10, "1.0.0"))
 		c.Present(0, id, map[string]string{"scaler": "1.0.0"})
 		c.Objects(0, id, "scaler", map[string]string{"Deployment scaler-manager": "d"})
-		c.Reported(0, Said{Runtime: id, Sequence: 5, Epoch: 1, Observed: 10, Answered: map[string]string{"scaler": "1.0.0"}})
+		c.Reported(0, Said{
+			Runtime: id, Sequence: 5, Epoch: 1, Observed: 10, Answered: map[string]string{"scaler": "1.0.0"},
+		})
 		c.Recorded(0, Record{Runtime: id, UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 5})
 	}
 	return c, push
@@ -71,49 +76,55 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 		"a module that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Present(1, "sim-5", map[string]string{})
 		}, Kept, "no signed bundle removed it"},
-		"a module that goes though its removal was taken back long ago": {func(c *Checker, push func(string, int64, string) Push) {
-			c.Unasked(time.Second, "sim-5", "scaler")
-			c.Asked(2*time.Second, "sim-5", "scaler")
-			p := push("sim-5", 11, "1.0.0")
-			p.Versions, p.Removals = nil, []string{"scaler"}
-			c.Pushed(time.Hour, p)
-		}, Kept, "removes module scaler"},
-		"a module that goes in a runtime that follows a newer bundle than the one that removed it": {func(c *Checker, push func(string, int64, string) Push) {
-			c.Unasked(1, "sim-5", "scaler")
-			p := push("sim-5", 11, "1.0.0")
-			p.Versions, p.Removals = nil, []string{"scaler"}
-			c.Pushed(2, p)
-			c.Asked(3, "sim-5", "scaler")
-			c.Pushed(4, push("sim-5", 12, "1.0.0"))
-			c.Reported(5, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
-			c.Present(time.Hour, "sim-5", nil)
-		}, Kept, "nobody asked for that"},
+		"a module that goes though its removal was taken back long ago": {
+			func(c *Checker, push func(string, int64, string) Push) {
+				c.Unasked(time.Second, "sim-5", "scaler")
+				c.Asked(2*time.Second, "sim-5", "scaler")
+				p := push("sim-5", 11, "1.0.0")
+				p.Versions, p.Removals = nil, []string{"scaler"}
+				c.Pushed(time.Hour, p)
+			}, Kept, "removes module scaler"},
+		"a module that goes in a runtime that follows a newer bundle than the one that removed it": {
+			func(c *Checker, push func(string, int64, string) Push) {
+				c.Unasked(1, "sim-5", "scaler")
+				p := push("sim-5", 11, "1.0.0")
+				p.Versions, p.Removals = nil, []string{"scaler"}
+				c.Pushed(2, p)
+				c.Asked(3, "sim-5", "scaler")
+				c.Pushed(4, push("sim-5", 12, "1.0.0"))
+				c.Reported(5, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
+				c.Present(time.Hour, "sim-5", nil)
+			}, Kept, "nobody asked for that"},
 		"an object that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Objects(1, "sim-5", "scaler", nil)
 		}, Kept, "Deployment scaler-manager"},
-		"an object that a user deleted long ago and that is still not there": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Deleted(1, "sim-5", "Deployment scaler-manager")
-			c.Objects(time.Hour, "sim-5", "scaler", nil)
-		}, Kept, "Deployment scaler-manager"},
-		"an object that is deleted and created again between two looks": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Objects(1, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "another"})
-		}, Kept, "another Deployment scaler-manager"},
-		"an object that goes with a removal that was for another module": {func(c *Checker, push func(string, int64, string) Push) {
-			c.Asked(0, "sim-5", "mailer")
-			c.Unasked(1, "sim-5", "mailer")
-			p := push("sim-5", 11, "1.0.0")
-			p.Removals = []string{"mailer"}
-			c.Pushed(2, p)
-			c.Objects(3, "sim-5", "scaler", nil)
-		}, Kept, "Deployment scaler-manager"},
+		"an object that a user deleted long ago and that is still not there": {
+			func(c *Checker, _ func(string, int64, string) Push) {
+				c.Deleted(1, "sim-5", "Deployment scaler-manager")
+				c.Objects(time.Hour, "sim-5", "scaler", nil)
+			}, Kept, "Deployment scaler-manager"},
+		"an object that is deleted and created again between two looks": {
+			func(c *Checker, _ func(string, int64, string) Push) {
+				c.Objects(1, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "another"})
+			}, Kept, "another Deployment scaler-manager"},
+		"an object that goes with a removal that was for another module": {
+			func(c *Checker, push func(string, int64, string) Push) {
+				c.Asked(0, "sim-5", "mailer")
+				c.Unasked(1, "sim-5", "mailer")
+				p := push("sim-5", 11, "1.0.0")
+				p.Removals = []string{"mailer"}
+				c.Pushed(2, p)
+				c.Objects(3, "sim-5", "scaler", nil)
+			}, Kept, "Deployment scaler-manager"},
 		"an object that goes while a user deletes another": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Deleted(1, "sim-5", "ConfigMap scaler-settings")
 			c.Objects(2, "sim-5", "scaler", nil)
 		}, Kept, "Deployment scaler-manager"},
-		"an object that goes while the same is deleted in another runtime": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Deleted(1, "sim-6", "Deployment scaler-manager")
-			c.Objects(2, "sim-5", "scaler", nil)
-		}, Kept, "Deployment scaler-manager"},
+		"an object that goes while the same is deleted in another runtime": {
+			func(c *Checker, _ func(string, int64, string) Push) {
+				c.Deleted(1, "sim-6", "Deployment scaler-manager")
+				c.Objects(2, "sim-5", "scaler", nil)
+			}, Kept, "Deployment scaler-manager"},
 		"a module that goes before a bundle removes it": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Unasked(1, "sim-5", "scaler")
 			c.Present(2, "sim-5", nil)
@@ -143,7 +154,9 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 9, Observed: 10, Key: "k", Report: 5})
 		}, Statuses, "bundle 9 was published"},
 		"a control plane that believes an older report": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 4})
+			c.Recorded(1, Record{
+				Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 4,
+			})
 		}, Statuses, "report 4 is its newest"},
 		"a control plane that says a runtime went back": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 9, Key: "k", Report: 5})
@@ -157,19 +170,23 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				c.Pushed(1, push(id, 11, "1.1.0"))
 			}
 		}, Budget, "3 runtimes have scaler 1.1.0"},
-		"more runtimes at once, one of which got another bundle meanwhile": {func(c *Checker, push func(string, int64, string) Push) {
-			c.Pushed(1, push("sim-5", 11, "1.1.0"))
-			c.Pushed(1, push("sim-5", 12, "1.1.0"))
-			c.Pushed(1, push("sim-6", 11, "1.1.0"))
-			c.Pushed(1, push("sim-7", 11, "1.1.0"))
-		}, Budget, "3 runtimes have scaler 1.1.0"},
-		"a bundle behind one of a clock that was ahead, which the status names": {func(c *Checker, push func(string, int64, string) Push) {
-			ahead := push("sim-5", 1000, "1.0.0")
-			ahead.Ahead = true
-			c.Pushed(1, ahead)
-			c.Recorded(2, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 1000, Observed: 10, Key: "k", Report: 5})
-			c.Pushed(3, push("sim-5", 11, "1.0.0"))
-		}, Sequences, "bundle 11 of epoch 1 was pushed for sim-5 after bundle 1000"},
+		"more runtimes at once, one of which got another bundle meanwhile": {
+			func(c *Checker, push func(string, int64, string) Push) {
+				c.Pushed(1, push("sim-5", 11, "1.1.0"))
+				c.Pushed(1, push("sim-5", 12, "1.1.0"))
+				c.Pushed(1, push("sim-6", 11, "1.1.0"))
+				c.Pushed(1, push("sim-7", 11, "1.1.0"))
+			}, Budget, "3 runtimes have scaler 1.1.0"},
+		"a bundle behind one of a clock that was ahead, which the status names": {
+			func(c *Checker, push func(string, int64, string) Push) {
+				ahead := push("sim-5", 1000, "1.0.0")
+				ahead.Ahead = true
+				c.Pushed(1, ahead)
+				c.Recorded(2, Record{
+					Runtime: "sim-5", UID: "u", Epoch: 1, Published: 1000, Observed: 10, Key: "k", Report: 5,
+				})
+				c.Pushed(3, push("sim-5", 11, "1.0.0"))
+			}, Sequences, "bundle 11 of epoch 1 was pushed for sim-5 after bundle 1000"},
 		"a broken version beyond the canaries": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.2.0"))
 		}, Budget, "no canary can run"},
@@ -180,7 +197,8 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				t.Fatalf("a fleet in which all is well is said to break: %v", already)
 			}
 			test.happens(c, push)
-			if !slices.ContainsFunc(c.Violations(), func(v Violation) bool { return v.Invariant == test.broken && strings.Contains(v.What, test.says) }) {
+			if !slices.ContainsFunc(c.Violations(),
+				func(v Violation) bool { return v.Invariant == test.broken && strings.Contains(v.What, test.says) }) {
 				t.Errorf("want %q broken with %q, got %v", test.broken, test.says, c.Violations())
 			}
 		})
@@ -192,13 +210,18 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 		"a rollout within its budget": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.1.0"))
 			c.Pushed(1, push("sim-6", 11, "1.1.0"))
-			c.Reported(2, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11, Answered: map[string]string{"scaler": "1.1.0"}})
+			c.Reported(2, Said{
+				Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11, Answered: map[string]string{"scaler": "1.1.0"},
+			})
 			c.Pushed(3, push("sim-7", 11, "1.1.0"))
 		},
 		"a version that waits for a window beyond the budget": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.1.0"))
 			c.Pushed(1, push("sim-6", 11, "1.1.0"))
-			c.Reported(2, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11, Answered: map[string]string{"scaler": "1.0.0"}, Waiting: map[string]bool{"scaler": true}})
+			c.Reported(2, Said{
+				Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11, Answered: map[string]string{"scaler": "1.0.0"},
+				Waiting: map[string]bool{"scaler": true},
+			})
 			c.Pushed(3, push("sim-7", 11, "1.1.0"))
 		},
 		"a broken version in a canary, and its way back": func(c *Checker, push func(string, int64, string) Push) {
@@ -211,13 +234,16 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 				c.Pushed(1, push(id, 11, "1.1.0"))
 			}
 		},
-		"a bundle behind one of a clock that was ahead, which no status names": func(c *Checker, push func(string, int64, string) Push) {
+		"a bundle behind one of a clock that was ahead, which no status names": func(c *Checker,
+			push func(string, int64, string) Push) {
 			ahead := push("sim-5", 1000, "1.0.0")
 			ahead.Ahead = true
 			c.Pushed(1, ahead)
 			c.Pushed(2, push("sim-5", 11, "1.0.0"))
 		},
-		"the same bundle again, which the registry had lost": func(c *Checker, push func(string, int64, string) Push) { c.Pushed(1, push("sim-5", 10, "1.0.0")) },
+		"the same bundle again, which the registry had lost": func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, push("sim-5", 10, "1.0.0"))
+		},
 		"a removal that was asked for": func(c *Checker, push func(string, int64, string) Push) {
 			c.Unasked(1, "sim-5", "scaler")
 			p := push("sim-5", 11, "1.0.0")
@@ -226,7 +252,8 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c.Present(3, "sim-5", nil)
 			c.Objects(3, "sim-5", "scaler", nil)
 		},
-		"a removal that was taken back long ago, by a runtime that saw no newer bundle since": func(c *Checker, push func(string, int64, string) Push) {
+		"a removal that was taken back long ago, by a runtime that saw no newer bundle since": func(c *Checker,
+			push func(string, int64, string) Push) {
 			c.Unasked(1, "sim-5", "scaler")
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions, p.Removals = nil, []string{"scaler"}
@@ -236,7 +263,8 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c.Present(time.Hour, "sim-5", nil)
 			c.Objects(time.Hour, "sim-5", "scaler", nil)
 		},
-		"a bundle without a module that cannot be resolved, which stays for it is not removed": func(c *Checker, push func(string, int64, string) Push) {
+		"a bundle without a module that cannot be resolved, which stays for it is not removed": func(c *Checker,
+			push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions = nil
 			c.Pushed(1, p)
@@ -246,7 +274,8 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c.Deleted(1, "sim-5", "Deployment scaler-manager")
 			c.Objects(2, "sim-5", "scaler", nil)
 		},
-		"an object that a user deleted just now, and that is there again": func(c *Checker, _ func(string, int64, string) Push) {
+		"an object that a user deleted just now, and that is there again": func(c *Checker,
+			_ func(string, int64, string) Push) {
 			c.Deleted(1, "sim-5", "Deployment scaler-manager")
 			c.Objects(2, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "another"})
 		},
@@ -295,18 +324,25 @@ func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
 	c.Pushed(2*time.Second, push("sim-5", 12, "1.0.0"))
 	c.Pushed(3*time.Second, push("sim-5", 11, "1.1.0"))
 	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // it did not see the newer one
-	c.Recorded(3*time.Second, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 12, Observed: 10, Key: "k", Report: 5})
+	c.Recorded(3*time.Second, Record{
+		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 12, Observed: 10, Key: "k", Report: 5,
+	})
 	c.Reported(4*time.Second, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 	if got := c.Violations(); len(got) > 0 {
 		t.Fatalf("got %v", got)
 	}
 	c.Reported(5*time.Second, Said{Runtime: "sim-5", Sequence: 7, Epoch: 1, Observed: 11})
-	c.Recorded(5*time.Second, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 11, Observed: 10, Key: "k", Report: 5})
-	c.Recorded(6*time.Second, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 11, Observed: 9, Key: "k", Report: 4})
+	c.Recorded(5*time.Second, Record{
+		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 11, Observed: 10, Key: "k", Report: 5,
+	})
+	c.Recorded(6*time.Second, Record{
+		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 11, Observed: 9, Key: "k", Report: 4,
+	})
 	c.Pushed(time.Second+twoLeaders+1, push("sim-5", 11, "1.0.0"))
 	got := c.Violations()
 	want := []string{
-		"follows bundle 11 after bundle 12", "bundle 11 was published, and said 12 before", "follows bundle 9, and said 10 before", "report 4 is its newest, and said 5 before",
+		"follows bundle 11 after bundle 12", "bundle 11 was published, and said 12 before",
+		"follows bundle 9, and said 10 before", "report 4 is its newest, and said 5 before",
 		"bundle 11 of epoch 1 was pushed for sim-5 after bundle 12",
 	}
 	if !slices.EqualFunc(got, want, func(v Violation, w string) bool { return strings.Contains(v.What, w) }) {
@@ -330,7 +366,8 @@ func TestEveryLookForDeletionsCounts(t *testing.T) {
 func TestUnconvergedRuntimesAreReported(t *testing.T) {
 	good := func() End {
 		modules := map[string]string{"scaler": "1.1.0"}
-		return End{Runtime: "real-0", Wanted: modules, Has: modules, State: "Ready", Published: "sha256:a", Observed: "sha256:a", InRegistry: "sha256:a",
+		return End{Runtime: "real-0", Wanted: modules, Has: modules, State: "Ready", Published: "sha256:a",
+			Observed: "sha256:a", InRegistry: "sha256:a",
 			Objects: []string{"Deployment scaler-manager"}, Expected: []string{"Deployment scaler-manager"}}
 	}
 	if problems := Judge([]End{good()}); len(problems) > 0 {
@@ -356,8 +393,13 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 }
 
 func TestGrowthIsNamed(t *testing.T) {
-	before := []Sample{{"publisher 0", "publisher", 50 << 20, 100}, {"publisher 1", "publisher", 30 << 20, 20}, {"agent of real-0", "agent", 40 << 20, 80}}
-	if problems := Grown(before, []Sample{{"publisher 1", "publisher", 80 << 20, 150}, {"another", "unknown", 1 << 40, 1 << 20}}); len(problems) > 0 {
+	before := []Sample{
+		{"publisher 0", "publisher", 50 << 20, 100}, {"publisher 1", "publisher", 30 << 20, 20},
+		{"agent of real-0", "agent", 40 << 20, 80},
+	}
+	if problems := Grown(before,
+		[]Sample{{"publisher 1", "publisher", 80 << 20, 150}, {"another", "unknown", 1 << 40, 1 << 20}}); len(
+		problems) > 0 {
 		t.Errorf("said to grow: %v", problems)
 	}
 	for says, now := range map[string]Sample{
@@ -375,7 +417,8 @@ func TestHistoryIsReadable(t *testing.T) {
 	s := NewStory(time.Now().Add(-90*time.Second), &live)
 	s.Tell("%s", Step{Kind: CutRuntime, Target: "sim-3", For: 5 * time.Second})
 	s.Tell("two\nlines")
-	if want := "01:30.0  cut a runtime off (sim-3) for 5s\n01:30.0  two\n         lines\n"; s.String() != want || live.String() != want {
+	if want := "01:30.0  cut a runtime off (sim-3) for 5s\n01:30.0  two\n         lines\n"; s.String() != want ||
+		live.String() != want {
 		t.Errorf("the story is\n%s\nand was told as\n%s", s, live.String())
 	}
 }

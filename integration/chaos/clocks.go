@@ -44,7 +44,8 @@ func ShiftablePrograms(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-overlay", overlay, "-o", programs+"/", "./kcp-publisher", "./skr-agent")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-overlay", overlay, "-o", programs+"/",
+		"./kcp-publisher", "./skr-agent")
 	build.Dir, build.Env = filepath.Dir(module), append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build programs whose clocks can be shifted: %w\n%s", err, output)
@@ -72,7 +73,8 @@ func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	const before, after = "\tsec, nsec, mono := runtimeNow()\n\tif mono == 0 {", "\tsec, nsec, mono := runtimeNow()\n\tsec += chaosShift.Load()\n\tif mono == 0 {"
+	const before, after = "\tsec, nsec, mono := runtimeNow()\n\tif mono == 0 {",
+		"\tsec, nsec, mono := runtimeNow()\n\tsec += chaosShift.Load()\n\tif mono == 0 {"
 	if bytes.Count(original, []byte(before)) != 1 {
 		return "", fmt.Errorf("%s is of another Go than integration/chaos/clocks.go knows: its time.Now differs", now)
 	}
@@ -81,7 +83,8 @@ func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 		filepath.Join(dir, "shift.go"): shift,
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
-		now: filepath.Join(dir, "time.go"), filepath.Join(root, "src/time/chaos_shift.go"): filepath.Join(dir, "shift.go"),
+		now: filepath.Join(dir, "time.go"),
+		filepath.Join(root, "src/time/chaos_shift.go"): filepath.Join(dir, "shift.go"),
 	}})
 	if err != nil {
 		return "", err

@@ -30,7 +30,8 @@ func main() {
 	if err := os.WriteFile(main, []byte(source), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", filepath.Join(dir, "clock"), main)
+	build := exec.CommandContext(t.Context(), "go", "build", "-overlay", overlay, "-o", filepath.Join(dir, "clock"),
+		main)
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
@@ -39,7 +40,8 @@ func main() {
 	if err := p.setClock(-72 * time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	clock := exec.CommandContext(t.Context(), filepath.Join(dir, "clock"), "--metrics-bind-address", "0", "--metrics-bind-address", p.metrics)
+	clock := exec.CommandContext(t.Context(), filepath.Join(dir, "clock"), "--metrics-bind-address", "0",
+		"--metrics-bind-address", p.metrics)
 	in, err := clock.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +70,8 @@ func main() {
 			if err := answers.Decode(&said); err != nil {
 				t.Fatal(err)
 			}
-			if off := time.Until(said.Wall) - by; off.Abs() < time.Minute && said.Since >= 0 && said.Since < time.Minute {
+			if off := time.Until(said.Wall) - by; off.Abs() < time.Minute && said.Since >= 0 &&
+				said.Since < time.Minute {
 				break
 			}
 			if ctx.Err() != nil {

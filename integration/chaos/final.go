@@ -53,7 +53,8 @@ func Judge(ends []End) (problems []string) {
 			add("is %q in the control plane", e.State)
 		}
 		if e.Published == "" || e.Published != e.Observed || e.Published != e.InRegistry {
-			add("was published %s, the registry has %s, and it reports %s", short(e.Published), short(e.InRegistry), short(e.Observed))
+			add("was published %s, the registry has %s, and it reports %s", short(e.Published), short(e.InRegistry),
+				short(e.Observed))
 		}
 	}
 	return problems
@@ -94,10 +95,12 @@ func Grown(before, now []Sample) (problems []string) {
 			continue // nobody said what such a program used before
 		}
 		if n.Bytes > 2*most.Bytes+moreBytes {
-			problems = append(problems, fmt.Sprintf("%s uses %d MiB, and %ss used %d", n.Program, n.Bytes>>20, n.Role, most.Bytes>>20))
+			problems = append(problems,
+				fmt.Sprintf("%s uses %d MiB, and %ss used %d", n.Program, n.Bytes>>20, n.Role, most.Bytes>>20))
 		}
 		if n.Goroutines > 2*most.Goroutines+moreGoroutines {
-			problems = append(problems, fmt.Sprintf("%s has %d goroutines, and %ss had %d", n.Program, n.Goroutines, n.Role, most.Goroutines))
+			problems = append(problems,
+				fmt.Sprintf("%s has %d goroutines, and %ss had %d", n.Program, n.Goroutines, n.Role, most.Goroutines))
 		}
 	}
 	return problems

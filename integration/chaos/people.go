@@ -58,7 +58,8 @@ func alreadyThere(err error) bool { return apierrors.IsAlreadyExists(err) }
 func (s *stage) keys(ctx context.Context, args ...string) error {
 	s.once.Lock()
 	defer s.once.Unlock()
-	output, code := fleet.Run(ctx, s.fleet.Binaries().Publisher, slices.Concat([]string{"keys"}, args, []string{"--keys", filepath.Join(s.dir, "keys")})...)
+	output, code := fleet.Run(ctx, s.fleet.Binaries().Publisher,
+		slices.Concat([]string{"keys"}, args, []string{"--keys", filepath.Join(s.dir, "keys")})...)
 	if code != 0 {
 		return fmt.Errorf("keys %v: exit code %d\n%s", args, code, output)
 	}
@@ -105,10 +106,12 @@ func (s *stage) putBack(ctx context.Context) error {
 // newestRollout returns the name of the newest rollout, empty without one.
 func (s *stage) newestRollout(ctx context.Context) (string, error) {
 	var rollouts v1alpha1.RolloutList
-	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil || len(rollouts.Items) == 0 {
+	if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil ||
+		len(rollouts.Items) == 0 {
 		return "", err
 	}
-	return slices.MaxFunc(rollouts.Items, func(a, b v1alpha1.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }).Name, nil
+	return slices.MaxFunc(rollouts.Items,
+		func(a, b v1alpha1.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }).Name, nil
 }
 
 // steer runs `kcp-publisher rollout` for the newest rollout. A finished rollout correctly refuses some actions.
@@ -146,7 +149,9 @@ func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
 	edit := func(spec *v1beta2.KymaSpec) {
 		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == mailer })
 		if add {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: mailer, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, v1beta2.Module{
+				Name: mailer, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+			})
 		}
 	}
 	if sim := s.simulated()[id]; sim != nil {
@@ -184,9 +189,12 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 // last removes the policy and promotes a version that no rollout holds, so that the final version of all runtimes is
 // known.
 func (s *stage) last(ctx context.Context) {
-	s.insist(ctx, "remove the policy", func() error { return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil}) })
+	s.insist(ctx, "remove the policy", func() error {
+		return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil})
+	})
 	s.insist(ctx, "the policy is gone", func() error {
-		err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "careful"}, &v1alpha1.RolloutPolicy{})
+		err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "careful"},
+			&v1alpha1.RolloutPolicy{})
 		if err == nil {
 			return fmt.Errorf("it is still there")
 		}
@@ -200,9 +208,11 @@ func (s *stage) last(ctx context.Context) {
 func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	switch step.Kind {
 	case PauseRollout:
-		return func(ctx context.Context) error { return s.steer(ctx, "pause") }, func(ctx context.Context) error { return s.resumeAll(ctx) }
+		return func(ctx context.Context) error { return s.steer(ctx, "pause") },
+			func(ctx context.Context) error { return s.resumeAll(ctx) }
 	case CloseWindow:
-		return func(ctx context.Context) error { return s.window(ctx, step.Target, true) }, func(ctx context.Context) error { return s.window(ctx, step.Target, false) }
+		return func(ctx context.Context) error { return s.window(ctx, step.Target, true) },
+			func(ctx context.Context) error { return s.window(ctx, step.Target, false) }
 	}
 	return func(ctx context.Context) error { return s.people(ctx, step) }, nil
 }

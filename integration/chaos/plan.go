@@ -154,7 +154,9 @@ var weights = []weight{
 	{FillCache, 1, 2 * time.Second, 8 * time.Second}, {LoseBundles, 3, 0, 0}, {RestoreRegistry, 2, 0, 0},
 	{CutRuntime, 5, 2 * time.Second, 20 * time.Second}, {TakeLease, 2, 0, 0}, {DeleteLease, 2, 0, 0},
 	{RotatePublisher, 2, 0, 0}, {RotateEnroll, 1, 0, 0}, {RotateRoot, 1, 0, 0}, {RotateToken, 1, 0, 0},
-	{Promote, 9, 0, 0}, {PromoteBroken, 2, 0, 0}, {PutBack, 2, 0, 0}, {UndoRollout, 1, 0, 0}, {PauseRollout, 1, 2 * time.Second, 8 * time.Second},
+	{Promote, 9, 0, 0}, {PromoteBroken, 2, 0, 0}, {PutBack, 2, 0, 0}, {UndoRollout, 1, 0, 0}, {
+		PauseRollout, 1, 2 * time.Second, 8 * time.Second,
+	},
 	{CloseWindow, 2, 3 * time.Second, 15 * time.Second}, {CreateKyma, 2, 0, 0}, {DeleteKyma, 2, 0, 0},
 	{AddModule, 4, 0, 0}, {RemoveModule, 4, 0, 0}, {EditObject, 3, 0, 0}, {DeleteObject, 3, 0, 0},
 }
@@ -170,7 +172,9 @@ var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
 // shifts are the shifts of clocks: less than the tolerance of runtimes, and so much that runtimes refuse bundles or
 // bundles look expired.
-var shifts = []time.Duration{2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour}
+var shifts = []time.Duration{
+	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
+}
 
 // clockRest is the time between two wrong clocks. If the clocks of a publisher and an agent are ahead together, a user
 // has to act (docs/runbooks/wrong-clocks.md), so bundles of the first clock must be gone before the next shift.
@@ -207,10 +211,14 @@ type generator struct {
 
 // Generate returns the plan of a seed. The same arguments give the same plan.
 func Generate(seed uint64, shape Shape, length time.Duration) []Step {
-	g := &generator{random: rand.New(rand.NewPCG(seed, 22)), shape: shape, until: map[string]time.Duration{}, serial: map[Kind]int{}, mailer: map[string]bool{}}
+	g := &generator{
+		random: rand.New(rand.NewPCG(seed, 22)), shape: shape, until: map[string]time.Duration{},
+		serial: map[Kind]int{}, mailer: map[string]bool{},
+	}
 	var plan []Step
 	for {
-		g.now += (shortestGap + time.Duration(g.random.Int64N(int64(longestGap-shortestGap)))).Round(100 * time.Millisecond)
+		g.now += (shortestGap + time.Duration(g.random.Int64N(int64(longestGap-shortestGap)))).
+			Round(100 * time.Millisecond)
 		if g.now >= length {
 			return plan
 		}

@@ -40,7 +40,9 @@ func newRepository(ctx context.Context, dir string) (*repository, error) {
 		}
 	}
 	r.server = httptest.NewServer(&cgi.Handler{Path: program, Args: []string{"http-backend"}, Dir: filepath.Dir(bare),
-		Env: []string{"GIT_PROJECT_ROOT=" + filepath.Dir(bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null"}})
+		Env: []string{
+			"GIT_PROJECT_ROOT=" + filepath.Dir(bare), "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		}})
 	return r, nil
 }
 
@@ -82,7 +84,8 @@ func (r *repository) push(ctx context.Context, subject string, objects map[strin
 			return err
 		}
 	}
-	for _, args := range [][]string{{"add", "-A"}, {"commit", "--quiet", "--allow-empty", "-m", subject}, {"push", "--quiet", "origin", "HEAD:main"}} {
+	for _, args := range [][]string{{"add", "-A"}, {"commit", "--quiet", "--allow-empty", "-m", subject},
+		{"push", "--quiet", "origin", "HEAD:main"}} {
 		if err := r.git(ctx, args...); err != nil {
 			return err
 		}

@@ -61,12 +61,19 @@ func Run(ctx context.Context, options Options) (Outcome, error) {
 	}
 	s := &stage{
 		plan: plan, space: space, shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
-		reals: map[string]*fleet.Runtime{}, ways: map[string]*fleet.Proxy{}, sims: map[string]*fleet.Simulated{}, programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
+		reals: map[string]*fleet.Runtime{}, ways: map[string]*fleet.Proxy{}, sims: map[string]*fleet.Simulated{},
+		programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
 	}
 	s.story = NewStory(s.began, options.Live)
-	s.tap = &tap{checker: checker, since: s.since, bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{}, arrived: map[int64]time.Duration{}}
+	s.tap = &tap{
+		checker: checker, since: s.since, bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{},
+		arrived: map[int64]time.Duration{},
+	}
 	err := s.run(ctx, options)
-	outcome := Outcome{Violations: checker.Violations(), Checks: checker.Checks(), Injected: s.injected, Story: s.story, Trends: s.trends}
+	outcome := Outcome{
+		Violations: checker.Violations(), Checks: checker.Checks(), Injected: s.injected, Story: s.story,
+		Trends: s.trends,
+	}
 	return outcome, errors.Join(err, s.close())
 }
 

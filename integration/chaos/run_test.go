@@ -22,7 +22,8 @@ func TestStepsAboutTheSameWaitForEachOther(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		if registry.Load() != 0 || other.Load() != 1 {
-			t.Errorf("%d began beside one about the same, %d beside another: want 0 and 1", registry.Load(), other.Load())
+			t.Errorf("%d began beside one about the same, %d beside another: want 0 and 1", registry.Load(),
+				other.Load())
 		}
 		end()
 		time.Sleep(time.Minute)

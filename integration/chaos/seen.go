@@ -12,37 +12,44 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.of(p.Runtime)
-	c.check(at, Signed, p.Refused == nil, "bundle %s was pushed for %s, which nobody may follow: %v", p.Digest, p.Runtime, p.Refused)
+	c.check(at, Signed, p.Refused == nil, "bundle %s was pushed for %s, which nobody may follow: %v", p.Digest,
+		p.Runtime, p.Refused)
 	if p.Refused != nil {
 		return
 	}
 	before, late := s.pushed, false
 	if before != nil {
-		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch && p.Sequence > before.Sequence
+		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch &&
+			p.Sequence > before.Sequence
 		// Such a sequence counts after the status names it. A publisher that ends before continues from the previous
 		// sequence, and adds one if its time is behind that. After a key rotation it believes only a report about the bundle
 		// in force.
 		unnoted := before.Ahead && s.record.Published < before.Sequence
 		c.check(at, Sequences, newer || unnoted || !c.led(at),
-			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime, before.Sequence, before.Epoch)
+			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime,
+			before.Sequence, before.Epoch)
 		late = !newer && !unnoted && !c.led(at)
 	}
 	for module, version := range p.Versions {
 		_, asked := s.asked[module]
-		c.check(at, Meant, asked, "bundle %d brings module %s to %s, where nobody ever asked for it", p.Sequence, module, p.Runtime)
-		c.check(at, Meant, c.versions[module][version], "bundle %d brings %s %s to %s, a version that no channel ever had", p.Sequence, module, version, p.Runtime)
+		c.check(at, Meant, asked, "bundle %d brings module %s to %s, where nobody ever asked for it", p.Sequence,
+			module, p.Runtime)
+		c.check(at, Meant, c.versions[module][version],
+			"bundle %d brings %s %s to %s, a version that no channel ever had", p.Sequence, module, version, p.Runtime)
 		if s.signed[module] == nil {
 			s.signed[module] = map[string]bool{}
 		}
 		s.signed[module][version] = true
 	}
 	for _, module := range p.Removals {
-		c.check(at, Kept, s.mayGo(at, module), "bundle %d removes module %s from %s, and nobody asked for that", p.Sequence, module, p.Runtime)
+		c.check(at, Kept, s.mayGo(at, module), "bundle %d removes module %s from %s, and nobody asked for that",
+			p.Sequence, module, p.Runtime)
 		s.remove(module, p)
 	}
 	if p.Deleting {
 		for _, module := range []string{c.staged} {
-			c.check(at, Kept, s.mayGo(at, module), "bundle %d removes everything from %s, and nobody asked for that", p.Sequence, p.Runtime)
+			c.check(at, Kept, s.mayGo(at, module), "bundle %d removes everything from %s, and nobody asked for that",
+				p.Sequence, p.Runtime)
 		}
 		for module := range s.signed {
 			s.remove(module, p)
@@ -85,7 +92,8 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 		}
 	}
 	slices.Sort(unanswered)
-	c.check(at, Budget, len(unanswered) <= c.concurrent, "%d runtimes have %s %s and did not say yet how it went, %d may: %v",
+	c.check(at, Budget, len(unanswered) <= c.concurrent,
+		"%d runtimes have %s %s and did not say yet how it went, %d may: %v",
 		len(unanswered), c.staged, next, c.concurrent, unanswered)
 }
 
@@ -98,12 +106,14 @@ func (c *Checker) Reported(at time.Duration, r Said) {
 	defer c.mu.Unlock()
 	s := c.of(r.Runtime)
 	if s.said.Sequence > 0 {
-		c.check(at, Sequences, r.Sequence >= s.said.Sequence, "%s pushed report %d after report %d", r.Runtime, r.Sequence, s.said.Sequence)
+		c.check(at, Sequences, r.Sequence >= s.said.Sequence, "%s pushed report %d after report %d", r.Runtime,
+			r.Sequence, s.said.Sequence)
 		c.check(at, Sequences, r.Epoch > s.said.Epoch || r.Epoch == s.said.Epoch && r.Observed >= s.said.Observed,
 			"%s follows bundle %d after bundle %d", r.Runtime, r.Observed, s.said.Observed)
 	}
 	if r.Observed > 0 {
-		c.check(at, Signed, s.pushed != nil && r.Observed <= s.pushed.Sequence, "%s follows bundle %d, which was never pushed", r.Runtime, r.Observed)
+		c.check(at, Signed, s.pushed != nil && r.Observed <= s.pushed.Sequence,
+			"%s follows bundle %d, which was never pushed", r.Runtime, r.Observed)
 	}
 	s.said = r
 	if s.open != "" && r.Observed >= s.openSince && (r.Waiting[c.staged] || r.Answered[c.staged] == s.open) {
@@ -119,9 +129,15 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.check(at, Kept, s.record.UID == "" || s.record.UID == r.UID || s.mayGo(at, c.staged),
 		"the control plane has another Kyma %s: it was deleted and created again, and nobody asked for that", r.Runtime)
 	if b := s.record; b.UID == r.UID && b.Epoch == r.Epoch {
-		c.check(at, Statuses, r.Published >= b.Published, "the control plane says of %s that bundle %d was published, and said %d before", r.Runtime, r.Published, b.Published)
-		c.check(at, Statuses, r.Observed >= b.Observed, "the control plane says of %s that it follows bundle %d, and said %d before", r.Runtime, r.Observed, b.Observed)
-		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report, "the control plane says of %s that report %d is its newest, and said %d before", r.Runtime, r.Report, b.Report)
+		c.check(at, Statuses, r.Published >= b.Published,
+			"the control plane says of %s that bundle %d was published, and said %d before", r.Runtime, r.Published,
+			b.Published)
+		c.check(at, Statuses, r.Observed >= b.Observed,
+			"the control plane says of %s that it follows bundle %d, and said %d before", r.Runtime, r.Observed,
+			b.Observed)
+		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report,
+			"the control plane says of %s that report %d is its newest, and said %d before", r.Runtime, r.Report,
+			b.Report)
 	}
 	s.record = r
 }
@@ -139,7 +155,8 @@ func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool)
 	before := c.rollouts[rollout]
 	if allowed, ended := after[before]; ended {
 		back := c.undone[rollout] && slices.Contains([]string{"RollingBack", "RolledBack"}, state)
-		c.check(at, Statuses, back || slices.Contains(allowed, state), "rollout %s is %s after it was %s", rollout, state, before)
+		c.check(at, Statuses, back || slices.Contains(allowed, state), "rollout %s is %s after it was %s", rollout,
+			state, before)
 	}
 	c.rollouts[rollout] = state
 	return before != state
@@ -151,13 +168,16 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 	defer c.mu.Unlock()
 	s := c.of(runtime)
 	for module, version := range modules {
-		c.check(at, Signed, s.signed[module][version], "%s has %s %s, which no signed bundle brought", runtime, module, version)
+		c.check(at, Signed, s.signed[module][version], "%s has %s %s, which no signed bundle brought", runtime, module,
+			version)
 	}
 	for module := range s.present {
 		_, still := modules[module]
 		_, removed := s.removed[module]
-		c.check(at, Kept, still || removed, "%s has no module %s any more, and no signed bundle removed it", runtime, module)
-		c.check(at, Kept, still || s.mayLack(at, module), "%s has no module %s any more, and nobody asked for that", runtime, module)
+		c.check(at, Kept, still || removed, "%s has no module %s any more, and no signed bundle removed it", runtime,
+			module)
+		c.check(at, Kept, still || s.mayLack(at, module), "%s has no module %s any more, and nobody asked for that",
+			runtime, module)
 	}
 	s.present = modules
 }
@@ -179,8 +199,11 @@ func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[
 		when, byUser := s.deleted[o]
 		may := s.mayLack(at, module) || byUser && at-when < excuse
 		now, still := objects[o]
-		c.check(at, Kept, may || still, "%s has no %s of module %s any more, and nobody asked for that", runtime, o, module)
-		c.check(at, Kept, may || !still || now == uid, "%s has another %s of module %s: it was deleted and created again, and nobody asked for that", runtime, o, module)
+		c.check(at, Kept, may || still, "%s has no %s of module %s any more, and nobody asked for that", runtime, o,
+			module)
+		c.check(at, Kept, may || !still || now == uid,
+			"%s has another %s of module %s: it was deleted and created again, and nobody asked for that", runtime, o,
+			module)
 	}
 	c.objectsSeen[runtime][module] = objects
 }
@@ -190,7 +213,8 @@ func (c *Checker) Listed(at time.Duration, kymas []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range c.kymas {
-		c.check(at, Kept, slices.Contains(kymas, id) || c.of(id).mayGo(at, c.staged), "the control plane has no Kyma %s any more, and nobody deleted it", id)
+		c.check(at, Kept, slices.Contains(kymas, id) || c.of(id).mayGo(at, c.staged),
+			"the control plane has no Kyma %s any more, and nobody deleted it", id)
 	}
 	c.kymas = kymas
 }

@@ -20,7 +20,8 @@ import (
 
 // faults are the kinds that break something, unlike users' actions.
 var faults = []Kind{
-	KillPublisher, KillAgent, StopControlAPI, StopRuntimeAPI, StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, FillCache, LoseBundles,
+	KillPublisher, KillAgent, StopControlAPI, StopRuntimeAPI, StopRegistry, SlowRegistry, FailRegistry, LoseAnswers,
+	FillRegistry, FillCache, LoseBundles,
 	RestoreRegistry, CutRuntime, TakeLease, DeleteLease, HangWay, ResetWay, SlowWay, ForgetWay,
 }
 

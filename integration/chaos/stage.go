@@ -90,8 +90,10 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 		return err
 	}
 	flags := slices.Concat(s.repo.flags(), []string{
-		"--registry-check-interval", "3s", "--keys-poll-interval", "1s", "--component-poll-interval", "5s", "--certificate-validity", "90s",
-		"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s", "--metrics-auth=false",
+		"--registry-check-interval", "3s", "--keys-poll-interval", "1s", "--component-poll-interval", "5s",
+		"--certificate-validity", "90s",
+		"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s",
+		"--leader-election-retry-period", "1s", "--metrics-auth=false",
 	})
 	host := s.registry.Host()
 	if s.shape.Network {
@@ -100,9 +102,13 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 		}
 	}
 	s.fleet = fleet.New(fleet.Options{
-		Dir: s.dir, Progress: progress, RegistryHost: host, RegistryBeside: s.registry.Host(), Links: true, LeaderElect: true, Clusters: &s.clusters,
+		Dir: s.dir, Progress: progress, RegistryHost: host, RegistryBeside: s.registry.Host(), Links: true,
+		LeaderElect: true, Clusters: &s.clusters,
 		PublisherFlags: flags, PublisherRights: []string{"publisher.yaml", "git.yaml"},
-		AgentFlags: []string{"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s", "--leader-election-retry-period", "1s"},
+		AgentFlags: []string{
+			"--leader-election-lease-duration", "8s", "--leader-election-renew-deadline", "6s",
+			"--leader-election-retry-period", "1s",
+		},
 	})
 	if err := s.fleet.Up(ctx); err != nil {
 		return err
@@ -153,7 +159,11 @@ func (s *stage) addRegistry(ctx context.Context) error {
 
 // offer pushes all versions of the plan, and commits the catalog and the policy.
 func (s *stage) offer(ctx context.Context) error {
-	files := map[string]any{"policy": policy(), "releases/" + mailer: sample.Release(mailer, sample.Mailer("").Component(), sample.Channel(channel, mailerVersion))}
+	files := map[string]any{
+		"policy": policy(),
+		"releases/" +
+			mailer: sample.Release(mailer, sample.Mailer("").Component(), sample.Channel(channel, mailerVersion)),
+	}
 	versions := []sample.Version{sample.Scaler(FirstVersion), sample.Mailer(mailerVersion), sample.Scaler(lastVersion)}
 	for _, step := range s.plan {
 		switch step.Kind {
@@ -196,8 +206,15 @@ func policy() *v1alpha1.RolloutPolicy {
 			// shifted by more.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
-				{Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}}, MaxFailures: new(intstr.FromInt32(0)), MaxDeferred: new(intstr.FromInt32(0))},
-				{Name: "others", Percent: new(int32(100)), MaxConcurrent: new(intstr.FromInt32(concurrentOthers)), MaxDeferred: new(intstr.FromInt32(0))},
+				{
+					Name:        "canaries",
+					Selector:    &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}},
+					MaxFailures: new(intstr.FromInt32(0)), MaxDeferred: new(intstr.FromInt32(0)),
+				},
+				{
+					Name: "others", Percent: new(int32(100)), MaxConcurrent: new(intstr.FromInt32(concurrentOthers)),
+					MaxDeferred: new(intstr.FromInt32(0)),
+				},
 			},
 		}},
 	}
@@ -219,7 +236,10 @@ func (s *stage) addPublisher(i int) error {
 		}
 		flags = append(flags, flag)
 	}
-	return s.employ(fmt.Sprint(i), &program{name: fmt.Sprint("publisher ", i), role: "publisher", metrics: metrics, start: func() (fleet.Program, error) { return s.fleet.StartReplica(flags...) }})
+	return s.employ(fmt.Sprint(i), &program{
+		name: fmt.Sprint("publisher ", i), role: "publisher", metrics: metrics,
+		start: func() (fleet.Program, error) { return s.fleet.StartReplica(flags...) },
+	})
 }
 
 func (s *stage) employ(id string, p *program) error {
@@ -297,10 +317,11 @@ func (s *stage) addReal(ctx context.Context, id string) error {
 		}
 		s.ways[agentToRegistry(id)], r.AgentFlags = link, append(r.AgentFlags, flag)
 	}
-	return s.employ(id, &program{name: "agent of " + id, role: "agent", metrics: metrics, start: func() (fleet.Program, error) {
-		err := r.StartAgent()
-		return r.Agent(), err
-	}})
+	return s.employ(id,
+		&program{name: "agent of " + id, role: "agent", metrics: metrics, start: func() (fleet.Program, error) {
+			err := r.StartAgent()
+			return r.Agent(), err
+		}})
 }
 
 func (s *stage) close() error {

@@ -38,7 +38,8 @@ func (s *Story) Tell(format string, args ...any) {
 
 func (l line) String() string {
 	at := l.at.Round(100 * time.Millisecond)
-	return fmt.Sprintf("%02d:%04.1f  %s", int(at.Minutes()), (at % time.Minute).Seconds(), strings.ReplaceAll(strings.TrimSpace(l.text), "\n", "\n         "))
+	return fmt.Sprintf("%02d:%04.1f  %s", int(at.Minutes()), (at % time.Minute).Seconds(),
+		strings.ReplaceAll(strings.TrimSpace(l.text), "\n", "\n         "))
 }
 
 // String returns all of it.

@@ -51,7 +51,8 @@ func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 		}
 	}
 	if failing && rand.IntN(2) == 0 {
-		w.WriteHeader([]int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable}[rand.IntN(3)])
+		w.WriteHeader([]int{http.StatusInternalServerError, http.StatusBadGateway,
+			http.StatusServiceUnavailable}[rand.IntN(3)])
 		return true
 	}
 	return false
@@ -149,7 +150,8 @@ func (t *tap) observe(request *http.Request, status int) {
 
 // arrive records that agents can find a root of trust from now on.
 func (t *tap) arrive(tag string) {
-	_ = t.learnLocked() // a root is in the key folder before a publisher has it; without it, the push is judged by fewer roots
+	// a root is in the key folder before a publisher has it; without it, the push is judged by fewer roots
+	_ = t.learnLocked()
 	for _, root := range t.roots {
 		if _, known := t.arrived[root.Version]; !known && bundle.RootTag(root.Version) == tag {
 			t.arrived[root.Version] = t.since()
@@ -158,7 +160,10 @@ func (t *tap) arrive(tag string) {
 }
 
 func fetched(body []byte) bundle.Fetched {
-	return bundle.Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(body), Size: int64(len(body))}, Bytes: body}
+	return bundle.Fetched{
+		Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: digest.FromBytes(body),
+			Size: int64(len(body))}, Bytes: body,
+	}
 }
 
 // read verifies a bundle with all roots of trust so far.
@@ -192,7 +197,8 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 		newest := len(t.roots) - 1
 		verified, err := bundle.Adopt(fetched(body), runtime, t.roots[newest], t.roots[:newest]...)
 		for older := newest - 1; err != nil && older >= t.settled(); older-- {
-			if verified, otherwise := bundle.Adopt(fetched(body), runtime, t.roots[older], t.roots[:older]...); otherwise == nil {
+			if verified, otherwise := bundle.Adopt(fetched(body), runtime, t.roots[older],
+				t.roots[:older]...); otherwise == nil {
 				return verified, nil
 			}
 		}
@@ -254,7 +260,10 @@ func (t *tap) report(runtime string, body []byte) {
 		t.checker.Break(t.since(), Signed, "%s pushed a report that cannot be read: %v", runtime, err)
 		return
 	}
-	said := Said{Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Waiting: map[string]bool{}, Ahead: ahead(report.Sequence)}
+	said := Said{
+		Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Waiting: map[string]bool{},
+		Ahead: ahead(report.Sequence),
+	}
 	if o := report.Observed; o != nil {
 		said.Epoch, said.Observed = o.Epoch, o.Sequence
 	}

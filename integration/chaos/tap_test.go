@@ -27,13 +27,15 @@ type pushes struct {
 }
 
 func newPushes(t *testing.T, publisher trust.Signer) *pushes {
-	documents, err := bundle.NewDocuments(bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: channel}}}, bundle.Catalog{})
+	documents, err := bundle.NewDocuments(
+		bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: channel}}}, bundle.Catalog{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	checker := NewChecker(scaler, concurrentOthers)
 	return &pushes{T: t, documents: documents, tap: &tap{
-		checker: checker, since: func() time.Duration { return 0 }, keys: t.TempDir(), roots: []trust.Root{trusttest.RootFor(t, publisher)},
+		checker: checker, since: func() time.Duration { return 0 }, keys: t.TempDir(),
+		roots:  []trust.Root{trusttest.RootFor(t, publisher)},
 		bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{}, arrived: map[int64]time.Duration{},
 	}}
 }
@@ -42,7 +44,8 @@ func newPushes(t *testing.T, publisher trust.Signer) *pushes {
 func (p *pushes) push(repository string, signer trust.Signer, status int) {
 	p.Helper()
 	manifest, err := bundle.Compose(p.documents, bundle.Predicate{
-		Audience: bundle.Audience{Runtime: trusttest.Runtime}, Epoch: 1, Sequence: 10, IssuedAt: trusttest.Now, ExpiresAt: trusttest.Now.AddDate(0, 0, 7), RootVersion: 1,
+		Audience: bundle.Audience{Runtime: trusttest.Runtime}, Epoch: 1, Sequence: 10, IssuedAt: trusttest.Now,
+		ExpiresAt: trusttest.Now.AddDate(0, 0, 7), RootVersion: 1,
 	}, signer)
 	if err != nil {
 		p.Fatal(err)
@@ -60,7 +63,8 @@ func (p *pushes) put(path string, body []byte, status int) {
 func (p *pushes) wantBroken(says string) {
 	p.Helper()
 	v := p.tap.checker.Violations()
-	if !slices.ContainsFunc(v, func(v Violation) bool { return v.Invariant == Signed && strings.Contains(v.What, says) }) {
+	if !slices.ContainsFunc(v,
+		func(v Violation) bool { return v.Invariant == Signed && strings.Contains(v.What, says) }) {
 		p.Errorf("want %q broken with %q, got %v", Signed, says, v)
 	}
 }
@@ -125,8 +129,9 @@ func TestTapAcceptsABundleOfAKeyRevokedConcurrently(t *testing.T) {
 		status int           // of that answer
 		broken bool
 	}{
-		"the registry has not taken it": {rootSpreads, http.StatusBadGateway, false}, "the push was on its way": {rootSpreads - 1, http.StatusCreated, false},
-		"the registry has it": {rootSpreads, http.StatusCreated, true},
+		"the registry has not taken it": {rootSpreads, http.StatusBadGateway, false},
+		"the push was on its way":       {rootSpreads - 1, http.StatusCreated, false},
+		"the registry has it":           {rootSpreads, http.StatusCreated, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPushes(t, keys[0])
@@ -177,7 +182,8 @@ func TestPanicInALogIsReported(t *testing.T) {
 		}
 		s.readLogs()
 		v := s.checker.Violations()
-		if says == "" && len(v) > 0 || says != "" && (len(v) != 1 || v[0].Invariant != Alive || !strings.Contains(v[0].What, says)) {
+		if says == "" && len(v) > 0 || says != "" &&
+			(len(v) != 1 || v[0].Invariant != Alive || !strings.Contains(v[0].What, says)) {
 			t.Errorf("a log with %q: %v", log, v)
 		}
 		if s.checker.Checks()[Alive] != 1 {

@@ -109,17 +109,21 @@ func (t Trend) text(value float64) string {
 }
 
 func (t Trend) String() string {
-	return fmt.Sprintf("%s grows by %s, from %s, and %s are allowed", t.Name, t.text(t.Growth), t.text(t.First), t.text(t.Allowed))
+	return fmt.Sprintf("%s grows by %s, from %s, and %s are allowed", t.Name, t.text(t.Growth), t.text(t.First),
+		t.text(t.Allowed))
 }
 
 // WriteTrends writes a table of the trends.
 func WriteTrends(to io.Writer, trends []Trend) error {
-	if _, err := fmt.Fprintln(to, "| what | values | first third | last third | growth by slope | allowed | verdict |\n|---|---:|---:|---:|---:|---:|---|"); err != nil {
+	if _, err := fmt.Fprintln(to,
+		"| what | values | first third | last third | growth by slope | allowed | verdict "+
+			"|\n|---|---:|---:|---:|---:|---:|---|"); err != nil {
 		return err
 	}
 	for _, t := range trends {
 		if _, err := fmt.Fprintf(to, "| %s | %d | %s | %s | %s | %s | %s |\n",
-			t.Name, len(t.Values), t.text(t.First), t.text(t.Last), t.text(t.Growth), t.text(t.Allowed), t.verdict()); err != nil {
+			t.Name, len(t.Values), t.text(t.First), t.text(t.Last), t.text(t.Growth), t.text(t.Allowed),
+			t.verdict()); err != nil {
 			return err
 		}
 	}

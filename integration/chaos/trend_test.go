@@ -23,37 +23,52 @@ func TestTrendDistinguishesGrowthFromNoise(t *testing.T) {
 		series Series
 		flat   bool
 	}{
-		"a level":                              {figure(0, func(int) float64 { return 100 }), true},
-		"a level with noise":                   {figure(20, func(int) float64 { return 100 }), true},
-		"caches that fill at first":            {figure(2, func(i int) float64 { return 100 * (1 - math.Exp(-float64(i)/30)) }), true},
-		"a saw":                                {figure(1, func(i int) float64 { return 50 + float64(i%40) }), true},
-		"a few high values at the end":         {figure(1, func(i int) float64 { return 50 + 400*float64(max(0, i-350)) }), true},
-		"less and less":                        {figure(1, func(i int) float64 { return 500 - float64(i) }), true},
-		"a leak":                               {figure(0, func(i int) float64 { return 100 + float64(i)/2 }), false},
-		"a leak under noise":                   {figure(20, func(i int) float64 { return 100 + float64(i)/2 }), false},
-		"a leak in steps":                      {figure(1, func(i int) float64 { return 100 + 25*float64(i/60) }), false},
-		"a leak under a saw":                   {figure(1, func(i int) float64 { return 50 + float64(i%40) + float64(i)/2 }), false},
-		"what was nothing in the first third":  {figure(0, func(i int) float64 { return float64(max(0, i-120)) }), false},
-		"less than what says nothing, from 0":  {figure(0, func(i int) float64 { return float64(i) / 1000 }), true},
-		"what grows with what people do, told": {Series{Values: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, Grows: true}, true},
+		"a level":            {figure(0, func(int) float64 { return 100 }), true},
+		"a level with noise": {figure(20, func(int) float64 { return 100 }), true},
+		"caches that fill at first": {
+			figure(2, func(i int) float64 { return 100 * (1 - math.Exp(-float64(i)/30)) }), true,
+		},
+		"a saw": {figure(1, func(i int) float64 { return 50 + float64(i%40) }), true},
+		"a few high values at the end": {
+			figure(1, func(i int) float64 { return 50 + 400*float64(max(0, i-350)) }), true,
+		},
+		"less and less":      {figure(1, func(i int) float64 { return 500 - float64(i) }), true},
+		"a leak":             {figure(0, func(i int) float64 { return 100 + float64(i)/2 }), false},
+		"a leak under noise": {figure(20, func(i int) float64 { return 100 + float64(i)/2 }), false},
+		"a leak in steps": {
+			figure(1, func(i int) float64 { return 100 + 25*float64(i/60) }), false,
+		},
+		"a leak under a saw": {
+			figure(1, func(i int) float64 { return 50 + float64(i%40) + float64(i)/2 }), false,
+		},
+		"what was nothing in the first third": {
+			figure(0, func(i int) float64 { return float64(max(0, i-120)) }), false,
+		},
+		"less than what says nothing, from 0": {figure(0, func(i int) float64 { return float64(i) / 1000 }), true},
+		"what grows with what people do, told": {
+			Series{Values: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, Grows: true}, true,
+		},
 	} {
 		trend, err := c.series.Judge()
 		if err != nil || trend.Flat() != c.flat {
 			t.Errorf("%s: %s, %v", name, trend, err)
 		}
 	}
-	if _, err := (Series{Name: "memory", Values: make([]float64, fewestValues-1)}).Judge(); err == nil || !strings.Contains(err.Error(), "memory") {
+	if _, err := (Series{Name: "memory", Values: make([]float64, fewestValues-1)}).Judge(); err == nil ||
+		!strings.Contains(err.Error(), "memory") {
 		t.Errorf("too few values: %v", err)
 	}
 }
 
 func TestTrendsAreATable(t *testing.T) {
-	leak, err := Series{Name: "heap", Unit: MiB, Values: []float64{1 << 20, 1 << 20, 1 << 20, 2 << 20, 3 << 20, 4 << 20, 5 << 20, 6 << 20, 7 << 20}}.Judge()
+	leak, err := Series{Name: "heap", Unit: MiB,
+		Values: []float64{1 << 20, 1 << 20, 1 << 20, 2 << 20, 3 << 20, 4 << 20, 5 << 20, 6 << 20, 7 << 20}}.Judge()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var table strings.Builder
-	if err := WriteTrends(&table, []Trend{leak}); err != nil || !strings.Contains(table.String(), "| heap | 9 | 1.0 MiB | 6.0 MiB | 5.0 MiB | 0.2 MiB | **GROWS** |") {
+	if err := WriteTrends(&table, []Trend{leak}); err != nil ||
+		!strings.Contains(table.String(), "| heap | 9 | 1.0 MiB | 6.0 MiB | 5.0 MiB | 0.2 MiB | **GROWS** |") {
 		t.Errorf("got %v\n%s", err, table.String())
 	}
 }

@@ -125,11 +125,18 @@ func installed(ctx context.Context, r *fleet.Runtime) (map[string]string, error)
 // objectsOf lists the objects of the two modules in all versions.
 var objectsOf = map[string][]client.Object{
 	scaler: {
-		&corev1.ServiceAccount{ObjectMeta: inKymaSystem("scaler-manager")}, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "scaler-manager"}},
+		&corev1.ServiceAccount{ObjectMeta: inKymaSystem("scaler-manager")}, &rbacv1.ClusterRole{
+			ObjectMeta: metav1.ObjectMeta{Name: "scaler-manager"},
+		},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "scaler-manager"}},
-		&corev1.ConfigMap{ObjectMeta: inKymaSystem("scaler-settings")}, &appsv1.Deployment{ObjectMeta: inKymaSystem("scaler-manager")},
+		&corev1.ConfigMap{ObjectMeta: inKymaSystem("scaler-settings")}, &appsv1.Deployment{
+			ObjectMeta: inKymaSystem("scaler-manager"),
+		},
 	},
-	mailer: {&corev1.ConfigMap{ObjectMeta: inKymaSystem("mailer-settings")}, &appsv1.Deployment{ObjectMeta: inKymaSystem("mailer")}},
+	mailer: {
+		&corev1.ConfigMap{ObjectMeta: inKymaSystem("mailer-settings")},
+		&appsv1.Deployment{ObjectMeta: inKymaSystem("mailer")},
+	},
 }
 
 func inKymaSystem(name string) metav1.ObjectMeta {

@@ -42,7 +42,9 @@ var namespaces = map[string]string{"kcp-publisher": "kcp-system", "skr-agent": "
 
 func release(t *testing.T, name string, values map[string]any) Release {
 	t.Helper()
-	return Release{Dir: filepath.Join("..", "..", "charts", name), Name: name, Namespace: namespaces[name], Values: values}
+	return Release{
+		Dir: filepath.Join("..", "..", "charts", name), Name: name, Namespace: namespaces[name], Values: values,
+	}
 }
 
 // cases returns the releases of testdata, NAME-CASE.values.yaml.
@@ -83,7 +85,8 @@ func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into 
 	t.Helper()
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
 	require.GreaterOrEqual(t, at, 0, "no %s is rendered", kind)
-	require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[at].Object, into, true))
+	require.NoError(t,
+		runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(objects[at].Object, into, true))
 }
 
 // deployments returns all Deployments, by name.
@@ -95,7 +98,8 @@ func deployments(t *testing.T, objects []*unstructured.Unstructured) map[string]
 			continue
 		}
 		var deployment appsv1.Deployment
-		require.NoError(t, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &deployment, true))
+		require.NoError(t,
+			runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.Object, &deployment, true))
 		found[deployment.Name] = deployment
 	}
 	require.NotEmpty(t, found)
@@ -108,7 +112,8 @@ func TestRenderedChartsMatchTheReviewedFiles(t *testing.T) {
 			rendered := render(t, r)
 			var text bytes.Buffer
 			for _, template := range slices.Sorted(maps.Keys(rendered.Templates)) {
-				if slices.Contains([]string{"crds.yaml", "protection.yaml", "dashboards.yaml", "prometheusrule.yaml"}, template) {
+				if slices.Contains([]string{"crds.yaml", "protection.yaml", "dashboards.yaml", "prometheusrule.yaml"},
+					template) {
 					continue // compared with their sources by other tests
 				}
 				fmt.Fprintf(&text, "# %s\n%s\n", template, strings.TrimSpace(rendered.Templates[template]))
@@ -121,7 +126,8 @@ func TestRenderedChartsMatchTheReviewedFiles(t *testing.T) {
 			}
 			want, err := os.ReadFile(golden)
 			require.NoError(t, err)
-			require.Equal(t, string(want), reviewed, "run go test ./integration/chart -update and review the difference")
+			require.Equal(t, string(want), reviewed,
+				"run go test ./integration/chart -update and review the difference")
 		})
 	}
 }
@@ -150,7 +156,8 @@ func TestEveryFlagOfTheChartsIsOneOfTheProgram(t *testing.T) {
 				// Flags are read before help is given, so that one that is unknown, or has a value it cannot have, is an error.
 				output, code := fleet.Run(t.Context(), program, append(slices.Clone(container.Args), "--help")...)
 				require.Zero(t, code, output)
-				output, code = fleet.Run(t.Context(), program, append(slices.Clone(container.Args), "--no-such-flag", "--help")...)
+				output, code = fleet.Run(t.Context(), program,
+					append(slices.Clone(container.Args), "--no-such-flag", "--help")...)
 				require.Equal(t, 2, code, output)
 			}
 		})
@@ -210,7 +217,9 @@ func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
 		for own, deployment := range deployments(t, objects) {
 			labels := deployment.Spec.Template.Labels
 			for _, o := range objects {
-				path := map[string][]string{"Deployment": {"spec", "selector", "matchLabels"}, "PodDisruptionBudget": {"spec", "selector", "matchLabels"}, "Service": {"spec", "selector"}, "NetworkPolicy": {"spec", "podSelector", "matchLabels"}}[o.GetKind()]
+				path := map[string][]string{"Deployment": {"spec", "selector", "matchLabels"},
+					"PodDisruptionBudget": {"spec", "selector", "matchLabels"}, "Service": {"spec", "selector"},
+					"NetworkPolicy": {"spec", "podSelector", "matchLabels"}}[o.GetKind()]
 				if path == nil {
 					continue
 				}
@@ -221,7 +230,8 @@ func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
 				for key, value := range selector {
 					selects = selects && labels[key] == value
 				}
-				require.Equal(t, part(o.GetName()) == part(own), selects, "%s: %s %s and the pods of %s", name, o.GetKind(), o.GetName(), own)
+				require.Equal(t, part(o.GetName()) == part(own), selects, "%s: %s %s and the pods of %s", name,
+					o.GetKind(), o.GetName(), own)
 			}
 		}
 	}
@@ -266,7 +276,9 @@ func TestSelfUpgradeOfAgentsWithFewRightsIsOptIn(t *testing.T) {
 			objects := objectsOf(t, release(t, "skr-agent", c.values))
 			args := deployments(t, objects)["skr-agent"].Spec.Template.Spec.Containers[0].Args
 			require.Equal(t, c.want, slices.Contains(args, "--deployment=skr-agent"))
-			require.Equal(t, c.want, slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetName() == "skr-agent-self-upgrade" }))
+			require.Equal(t, c.want, slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+				return o.GetName() == "skr-agent-self-upgrade"
+			}))
 		})
 	}
 }
@@ -277,16 +289,21 @@ func TestPoliciesOpenThePortsThatValuesName(t *testing.T) {
 		chart, values string
 		want          []int32
 	}{
-		"plain HTTP":        {"kcp-publisher", "registry: {plainHTTP: true}", []int32{80}},
-		"Helm repositories": {"kcp-publisher", "helmRepositories: ['http://charts.example/a', 'oci://charts.example:5001/b']", []int32{80, 5001}},
-		"components":        {"kcp-publisher", "components: ['modules.example:8443/ocm']", []int32{8443}},
-		"the agent's HTTP":  {"skr-agent", "registry: {plainHTTP: true}", []int32{80}},
-		"mirrors":           {"skr-agent", "registry: {mirrors: ['docker.io=mirror.example:5000/hub']}", []int32{5000}},
+		"plain HTTP": {"kcp-publisher", "registry: {plainHTTP: true}", []int32{80}},
+		"Helm repositories": {
+			"kcp-publisher", "helmRepositories: ['http://charts.example/a', 'oci://charts.example:5001/b']",
+			[]int32{80, 5001},
+		},
+		"components":       {"kcp-publisher", "components: ['modules.example:8443/ocm']", []int32{8443}},
+		"the agent's HTTP": {"skr-agent", "registry: {plainHTTP: true}", []int32{80}},
+		"mirrors":          {"skr-agent", "registry: {mirrors: ['docker.io=mirror.example:5000/hub']}", []int32{5000}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]any{}
 			if c.chart == "kcp-publisher" {
-				values = map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
+				values = map[string]any{
+					"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"},
+				}
 			}
 			require.NoError(t, yaml.Unmarshal([]byte(c.values), &values))
 			var policy networkingv1.NetworkPolicy
@@ -362,25 +379,37 @@ func TestPlainFilesGrantTheSameRightsAsTheCharts(t *testing.T) {
 		values map[string]any
 		files  []string
 	}{
-		"the publisher":                        {"kcp-publisher", map[string]any{}, []string{"publisher", "operator", "metrics"}},
-		"the publisher whose metrics are open": {"kcp-publisher", map[string]any{"metrics": map[string]any{"auth": false}}, []string{"publisher", "operator"}},
+		"the publisher": {
+			"kcp-publisher", map[string]any{}, []string{"publisher", "operator", "metrics"},
+		},
+		"the publisher whose metrics are open": {
+			"kcp-publisher", map[string]any{"metrics": map[string]any{"auth": false}},
+			[]string{"publisher", "operator"},
+		},
 		"the publisher with everything": {
 			"kcp-publisher", map[string]any{
-				"signaturePolicy": map[string]any{"kind": "SignaturePolicy"}, "signatureKeysNamespace": "kcp-signatures",
-				"webhook": map[string]any{"enabled": true}, "git": map[string]any{"url": "https://git.example/fleet.git"},
+				"signaturePolicy":        map[string]any{"kind": "SignaturePolicy"},
+				"signatureKeysNamespace": "kcp-signatures",
+				"webhook":                map[string]any{"enabled": true},
+				"git":                    map[string]any{"url": "https://git.example/fleet.git"},
 			}, []string{"publisher", "operator", "metrics", "signatures", "webhooks", "git"},
 		},
-		"the publisher with shards": {"kcp-publisher", map[string]any{"shards": 6}, []string{"publisher", "operator", "metrics", "shards"}},
+		"the publisher with shards": {
+			"kcp-publisher", map[string]any{"shards": 6}, []string{"publisher", "operator", "metrics", "shards"},
+		},
 		"the publisher after a lifecycle-manager": {
 			"kcp-publisher", map[string]any{"rbac": map[string]any{"foreignFinalizers": true, "promotions": true}},
 			[]string{"publisher", "operator", "metrics", "finalizers", "promotions"},
 		},
 		"the publisher with its page": {
-			"kcp-publisher", map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example", "sessionSecretName": "session"}}, []string{"publisher", "operator", "metrics", "ui"},
+			"kcp-publisher",
+			map[string]any{"ui": map[string]any{"enabled": true, "externalURL": "https://fleet.example",
+				"sessionSecretName": "session"}}, []string{"publisher", "operator", "metrics", "ui"},
 		},
 		"the agent": {"skr-agent", map[string]any{}, []string{"agent"}},
 		"the agent that adds details to its reports": {
-			"skr-agent", map[string]any{"rbac": map[string]any{"reportDetails": true}}, []string{"agent", "report-details"},
+			"skr-agent", map[string]any{"rbac": map[string]any{"reportDetails": true}},
+			[]string{"agent", "report-details"},
 		},
 		"the agent with all rights": {
 			"skr-agent", map[string]any{
@@ -420,7 +449,9 @@ func TestPlainFilesGrantTheSameRightsAsTheCharts(t *testing.T) {
 				}
 				if kind, _, _ := unstructured.NestedString(o.Object, "roleRef", "kind"); kind == "ClusterRole" {
 					role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
-					require.NoError(t, unstructured.SetNestedField(o.Object, strings.TrimPrefix(role, "kcp-system-"), "roleRef", "name"))
+					require.NoError(t,
+						unstructured.SetNestedField(o.Object, strings.TrimPrefix(role, "kcp-system-"), "roleRef",
+							"name"))
 				}
 				got = append(got, o)
 			}

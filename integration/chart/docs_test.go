@@ -60,7 +60,8 @@ func TestCommandsOfTheInstallationGuideAreRight(t *testing.T) {
 			at := slices.Index(words, "--namespace")
 			require.Positive(t, at, line)
 			require.Equal(t, namespaces[words[2]], words[at+1], line)
-			_, err := Release{Dir: filepath.Join("..", "..", words[3]), Name: words[2], Namespace: words[at+1], Values: values}.Render()
+			_, err := Release{Dir: filepath.Join("..", "..", words[3]), Name: words[2], Namespace: words[at+1],
+				Values: values}.Render()
 			require.NoError(t, err, line)
 		case "make":
 			makefile, err := os.ReadFile(filepath.Join("..", "..", "Makefile"))

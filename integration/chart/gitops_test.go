@@ -109,28 +109,16 @@ func gitOpsReleases(t *testing.T) map[string]Release {
 func kustomized(t *testing.T) map[string][]*unstructured.Unstructured {
 	t.Helper()
 	dir := t.TempDir()
-	write := exec.CommandContext(
-		t.Context(),
-		"go",
-		"run",
-		"./hack/release",
-		"-version",
-		"1.0.0",
-		"-images",
-		"registry.example/kyma-pull",
-		"-manifests",
-		filepath.Join(dir, "base"),
-	)
+	write := exec.CommandContext(t.Context(), "go", "run", "./hack/release", "-version", "1.0.0", "-images",
+		"registry.example/kyma-pull", "-manifests", filepath.Join(dir, "base"))
 	write.Dir = filepath.Join("..", "..")
 	output, err := write.CombinedOutput()
 	require.NoError(t, err, string(output))
 	require.NoError(t, os.CopyFS(filepath.Join(dir, "kustomize"), os.DirFS(filepath.Join(examples, "kustomize"))))
 	found := map[string][]*unstructured.Unstructured{}
 	for _, side := range []string{"control-plane", "runtime"} {
-		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(
-			filesys.MakeFsOnDisk(),
-			filepath.Join(dir, "kustomize", side),
-		)
+		built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).
+			Run(filesys.MakeFsOnDisk(), filepath.Join(dir, "kustomize", side))
 		require.NoError(t, err)
 		for _, resource := range built.Resources() {
 			text, err := resource.AsYAML()
@@ -156,10 +144,7 @@ func TestGitOpsExamplesInstall(t *testing.T) {
 	}
 	g := newGround(t)
 	for _, namespace := range namespaces {
-		require.NoError(
-			t,
-			g.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}),
-		)
+		require.NoError(t, g.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 	}
 	for name, objects := range all {
 		for _, o := range objects {
@@ -175,21 +160,13 @@ func TestGitOpsExamplesInstall(t *testing.T) {
 				o := &unstructured.Unstructured{}
 				require.NoError(t, yaml.Unmarshal([]byte(document), &o.Object))
 				if o.GetKind() == "CustomResourceDefinition" {
-					require.NoError(
-						t,
-						g.api.Apply(
-							t.Context(),
-							client.ApplyConfigurationFromUnstructured(o),
-							client.FieldOwner("test"),
-						),
-					)
+					require.NoError(t,
+						g.api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o),
+							client.FieldOwner("test")))
 				}
 			}
 		}
-		require.NoError(
-			t,
-			g.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "argocd"}}),
-		)
+		require.NoError(t, g.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "argocd"}}))
 		for _, name := range []string{
 			"flux/control-plane.yaml",
 			"flux/runtime.yaml",
@@ -215,13 +192,8 @@ func TestGitOpsExamplesInstall(t *testing.T) {
 
 // dryRun has the API server validate an object, with unknown fields as errors, without storing it.
 func (g *ground) dryRun(o *unstructured.Unstructured) error {
-	return g.api.Apply(
-		g.Context(),
-		client.ApplyConfigurationFromUnstructured(o),
-		client.DryRunAll,
-		client.FieldOwner("test"),
-		client.ForceOwnership,
-	)
+	return g.api.Apply(g.Context(), client.ApplyConfigurationFromUnstructured(o), client.DryRunAll,
+		client.FieldOwner("test"), client.ForceOwnership)
 }
 
 // gitOpsModules are releases of Flux's and Argo CD's manifests as Go modules, with the files that define their kinds.

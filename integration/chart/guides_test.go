@@ -49,7 +49,8 @@ func newOperator(t *testing.T) *operator {
 	helm, err := program()
 	require.NoError(t, err)
 	g, path, dir := newGround(t), t.TempDir(), t.TempDir()
-	for name, at := range map[string]string{"kcp-publisher": binaries.Publisher, "skr-agent": binaries.Agent, "helm": helm} {
+	for name, at := range map[string]string{"kcp-publisher": binaries.Publisher, "skr-agent": binaries.Agent,
+		"helm": helm} {
 		require.NoError(t, os.Symlink(at, filepath.Join(path, name)))
 	}
 	charts, err := filepath.Abs(filepath.Join("..", "..", "charts"))
@@ -92,13 +93,16 @@ func (o *operator) notes() {
 	for release, commands := range map[string]int{"kcp-publisher": 2, "skr-agent": 2} {
 		printed, ran := o.output("helm get notes "+release+" --namespace "+namespaces[release]), 0
 		for line := range strings.Lines(printed) {
-			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") && !strings.Contains(command, "--context RUNTIME ") { // which is another cluster
+			// which is another cluster
+			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") &&
+				!strings.Contains(command, "--context RUNTIME ") {
 				command, _, _ = strings.Cut(command, "   ") // the rest explains
 				o.follow(strings.ReplaceAll(command, "rollout status", "rollout status --watch=false"))
 				ran++
 			}
 		}
-		require.Equal(o, commands, ran, "%s of %s: want as many calls of kubectl in\n%s", "templates/NOTES.txt", release, printed)
+		require.Equal(o, commands, ran, "%s of %s: want as many calls of kubectl in\n%s", "templates/NOTES.txt",
+			release, printed)
 	}
 	require.NoError(o, o.api.Delete(o.Context(), kyma))
 }
@@ -114,7 +118,8 @@ func (o *operator) images() (all []string) {
 	o.Helper()
 	for _, name := range []string{"kcp-publisher", "skr-agent"} {
 		var deployment appsv1.Deployment
-		require.NoError(o, o.api.Get(o.Context(), client.ObjectKey{Namespace: namespaces[name], Name: name}, &deployment))
+		require.NoError(o,
+			o.api.Get(o.Context(), client.ObjectKey{Namespace: namespaces[name], Name: name}, &deployment))
 		all = append(all, deployment.Spec.Template.Spec.Containers[0].Image)
 	}
 	return all
@@ -125,9 +130,15 @@ func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *
 	o.Helper()
 	spec := map[string]any{"channel": "regular"}
 	if kind == "Manifest" {
-		spec = map[string]any{"remote": false, "install": map[string]any{"name": "raw-manifest", "source": map[string]any{"type": "oci-ref"}}}
+		spec = map[string]any{
+			"remote": false, "install": map[string]any{
+				"name": "raw-manifest", "source": map[string]any{"type": "oci-ref"},
+			},
+		}
 	}
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": kind, "spec": spec}}
+	object := &unstructured.Unstructured{
+		Object: map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": kind, "spec": spec},
+	}
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	if finalizer != "" {
@@ -145,7 +156,8 @@ func (o *operator) gone(objects ...client.Object) {
 	o.Helper()
 	for _, object := range objects {
 		err := o.api.Get(o.Context(), client.ObjectKeyFromObject(object), object)
-		require.True(o, apierrors.IsNotFound(err) || meta.IsNoMatchError(err), "%s %s: %v", object.GetObjectKind().GroupVersionKind().Kind, object.GetName(), err)
+		require.True(o, apierrors.IsNotFound(err) || meta.IsNoMatchError(err), "%s %s: %v",
+			object.GetObjectKind().GroupVersionKind().Kind, object.GetName(), err)
 	}
 }
 
@@ -161,7 +173,9 @@ func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	}
 	running := func(tag, wrong string) {
 		t.Helper()
-		require.Equal(t, []string{"registry.example/kyma-pull/kcp-publisher:" + tag, "registry.example/kyma-pull/skr-agent:" + tag}, o.images(), wrong)
+		require.Equal(t,
+			[]string{"registry.example/kyma-pull/kcp-publisher:" + tag, "registry.example/kyma-pull/skr-agent:" + tag},
+			o.images(), wrong)
 	}
 	running("1.0.0", "an upgrade forgot what was set")
 	o.notes()
@@ -174,7 +188,11 @@ func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	t.Log("The agent goes first.")
 	manifest := o.held("Manifest", "kyma-system", "scaler", v1beta2.FinalizerManifest, false)
 	kyma := o.held("Kyma", "kcp-system", "berlin", v1beta2.FinalizerKyma, true)
-	content := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "content", Labels: map[string]string{"kyma-pull.dev/content": "part"}}}
+	content := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kyma-system", Name: "content", Labels: map[string]string{"kyma-pull.dev/content": "part"},
+		},
+	}
 	require.NoError(t, o.api.Create(ctx, content))
 	o.follow("helm uninstall skr-agent --namespace kyma-system")
 	require.NoError(t, o.api.Delete(ctx, manifest))
@@ -183,13 +201,17 @@ func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	require.NoError(t, o.api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma))
 	require.Equal(t, "true", kyma.GetLabels()["kyma-pull.dev/runtime-gone"])
 	o.uninstall("agent-leaves")
-	o.gone(content, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "skr-agent-bootstrap"}})
+	o.gone(content, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "skr-agent-bootstrap"},
+	})
 
 	t.Log("The publisher goes first.")
 	webhook := `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://127.0.0.1:1/convert"},"conversionReviewVersions":["v1"]}}}}`
 	o.follow("helm uninstall kcp-publisher --namespace kcp-system")
 	require.NoError(t, o.api.Patch(ctx, o.definition(), client.RawPatch(types.MergePatchType, []byte(webhook))))
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"}}
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"},
+	}
 	require.NoError(t, o.api.Create(ctx, configuration))
 	o.uninstall("publisher-first")
 	o.gone(kyma, configuration)
@@ -207,5 +229,7 @@ func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	o.uninstall("control-plane")
 	o.gone(tokyo)
 	o.uninstall("agent-definitions")
-	require.True(t, apierrors.IsNotFound(o.api.Get(ctx, client.ObjectKey{Name: kymas}, &apiextensionsv1.CustomResourceDefinition{})))
+	require.True(t,
+		apierrors.IsNotFound(o.api.Get(ctx, client.ObjectKey{Name: kymas},
+			&apiextensionsv1.CustomResourceDefinition{})))
 }

@@ -23,7 +23,8 @@ func TestHelm4RendersTheSame(t *testing.T) {
 			data, err := yaml.Marshal(r.Values)
 			require.NoError(t, err)
 			require.NoError(t, os.WriteFile(values, data, 0o600))
-			helm := exec.CommandContext(t.Context(), "go", "tool", "-modfile=hack/helm4/go.mod", "helm", "template", r.Name,
+			helm := exec.CommandContext(t.Context(), "go", "tool", "-modfile=hack/helm4/go.mod", "helm", "template",
+				r.Name,
 				filepath.Join("charts", filepath.Base(r.Dir)), "--namespace", r.Namespace, "--values", values,
 				"--kube-version", "1.36.3")
 			helm.Dir = filepath.Join("..", "..")

@@ -49,7 +49,8 @@ func newGround(t *testing.T) *ground {
 // than the command.
 var program = sync.OnceValues(func() (string, error) {
 	var output []byte
-	for _, args := range [][]string{{"tool", "-modfile=hack/helm/go.mod", "helm", "version"}, {"tool", "-modfile=hack/helm/go.mod", "-n", "helm"}} {
+	for _, args := range [][]string{{"tool", "-modfile=hack/helm/go.mod", "helm", "version"},
+		{"tool", "-modfile=hack/helm/go.mod", "-n", "helm"}} {
 		command := exec.Command("go", args...)
 		command.Dir = filepath.Join("..", "..")
 		var err error
@@ -115,7 +116,10 @@ func older(t *testing.T) string {
 
 func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	g, ctx := newGround(t), t.Context()
-	values := []string{"--namespace", "kcp-system", "--create-namespace", "--values", "integration/chart/testdata/kcp-publisher-default.values.yaml"}
+	values := []string{
+		"--namespace", "kcp-system", "--create-namespace", "--values",
+		"integration/chart/testdata/kcp-publisher-default.values.yaml",
+	}
 	publisher := func(verb, dir string, more ...string) []string {
 		return append(append([]string{verb, "kcp-publisher", dir}, values...), more...)
 	}
@@ -147,22 +151,11 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 
 	// A runtime that is the control plane's own cluster.
 	g.must("install", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--create-namespace")
-	require.NoError(t, g.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}})) // where modules have accounts
-	g.must(
-		"upgrade",
-		"skr-agent",
-		"charts/skr-agent",
-		"--namespace",
-		"kyma-system",
-		"--values",
-		"integration/chart/testdata/skr-agent-full.values.yaml",
-		"--set",
-		"metrics.enabled=true",
-		"--set",
-		"metrics.serviceMonitor.enabled=false",
-		"--set",
-		"metrics.prometheusRule.enabled=false",
-	)
+	// where modules have accounts
+	require.NoError(t, g.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}}))
+	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values",
+		"integration/chart/testdata/skr-agent-full.values.yaml", "--set", "metrics.enabled=true", "--set",
+		"metrics.serviceMonitor.enabled=false", "--set", "metrics.prometheusRule.enabled=false")
 
 	g.acceptsEveryObject()
 	g.conforms()
@@ -182,7 +175,8 @@ func TestMissingValuesAreReported(t *testing.T) {
 	output, err := g.helm("template", "charts/kcp-publisher", "--kube-version", "1.36.3", "--set", "keys.secretName=a")
 	require.Error(t, err)
 	require.Contains(t, output, "location: name the registry prefix HOST/PATH that bundles are published to")
-	output, err = g.helm("template", "charts/kcp-publisher", "--kube-version", "1.36.3", "--set", "location=a/b,keys.secretName=a,replica=1")
+	output, err = g.helm("template", "charts/kcp-publisher", "--kube-version", "1.36.3", "--set",
+		"location=a/b,keys.secretName=a,replica=1")
 	require.Error(t, err)
 	require.Contains(t, output, "additional properties 'replica' not allowed")
 }

@@ -61,9 +61,12 @@ func (s *schemas) write(o *unstructured.Unstructured) bool {
 		kinds, _ := schema.(map[string]any)["x-kubernetes-group-version-kind"].([]any)
 		if slices.ContainsFunc(kinds, func(kind any) bool {
 			k := kind.(map[string]any)
-			return k["kind"] == o.GetKind() && strings.TrimPrefix(fmt.Sprint(k["group"], "/", k["version"]), "/") == o.GetAPIVersion()
+			return k["kind"] == o.GetKind() &&
+				strings.TrimPrefix(fmt.Sprint(k["group"], "/", k["version"]), "/") == o.GetAPIVersion()
 		}) {
-			data, err := json.Marshal(map[string]any{"$ref": "#/components/schemas/" + definition, "components": map[string]any{"schemas": definitions}})
+			data, err := json.Marshal(map[string]any{
+				"$ref": "#/components/schemas/" + definition, "components": map[string]any{"schemas": definitions},
+			})
 			require.NoError(s, err)
 			require.NoError(s, os.WriteFile(filepath.Join(s.dir, name), data, 0o600))
 			s.written[name] = true
@@ -97,7 +100,8 @@ func closeObjects(of any) {
 		return
 	}
 	properties, _ := schema["properties"].(map[string]any)
-	if _, open := schema["additionalProperties"]; len(properties) > 0 && !open && schema["x-kubernetes-preserve-unknown-fields"] != true {
+	if _, open := schema["additionalProperties"]; len(properties) > 0 && !open &&
+		schema["x-kubernetes-preserve-unknown-fields"] != true {
 		schema["additionalProperties"] = false
 	}
 	for _, property := range properties {
@@ -128,9 +132,11 @@ func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judg
 			}
 		}
 		judged += len(documents)
-		require.NoError(s, os.WriteFile(filepath.Join(files, name+".yaml"), []byte(strings.Join(documents, "---\n")), 0o600))
+		require.NoError(s,
+			os.WriteFile(filepath.Join(files, name+".yaml"), []byte(strings.Join(documents, "---\n")), 0o600))
 	}
-	command := exec.CommandContext(s.Context(), "go", "tool", "-modfile=hack/tools/go.mod", "kubeconform", "-strict", "-output", "json", "-schema-location", s.location(), files)
+	command := exec.CommandContext(s.Context(), "go", "tool", "-modfile=hack/tools/go.mod", "kubeconform", "-strict",
+		"-output", "json", "-schema-location", s.location(), files)
 	command.Dir = filepath.Join("..", "..")
 	output, err := command.Output()
 	var report struct {
@@ -138,7 +144,8 @@ func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judg
 	}
 	require.NoError(s, json.Unmarshal(output, &report), "%v: %s", err, output)
 	for _, r := range report.Resources {
-		faults = append(faults, fmt.Sprintf("%s: %s %s: %s: %s", filepath.Base(r.Filename), r.Kind, r.Name, r.Status, r.Msg))
+		faults = append(faults,
+			fmt.Sprintf("%s: %s %s: %s: %s", filepath.Base(r.Filename), r.Kind, r.Name, r.Status, r.Msg))
 	}
 	return judged, faults
 }
@@ -154,7 +161,8 @@ func (g *ground) conforms() {
 	require.Empty(g, faults)
 	require.Greater(g, judged, 50)
 	strange := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "a"}, "spec": map[string]any{"prots": []any{}},
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "a"},
+		"spec": map[string]any{"prots": []any{}},
 	}}
 	_, faults = s.conform(map[string][]*unstructured.Unstructured{"strange": {strange}})
 	require.Len(g, faults, 1)

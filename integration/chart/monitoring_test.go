@@ -57,11 +57,8 @@ func dashboards(t *testing.T) map[string]dashboard {
 			}
 		}
 	}
-	require.ElementsMatch(
-		t,
-		[]string{"kyma-pull-fleet.json", "kyma-pull-publisher.json", "kyma-pull-agent.json"},
-		slices.Collect(maps.Keys(found)),
-	)
+	require.ElementsMatch(t, []string{"kyma-pull-fleet.json", "kyma-pull-publisher.json", "kyma-pull-agent.json"},
+		slices.Collect(maps.Keys(found)))
 	return found
 }
 
@@ -101,7 +98,8 @@ func documented(t *testing.T) map[string]bool {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
 	require.NoError(t, err)
 	names := map[string]bool{"process_resident_memory_bytes": true}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)(?:\\{[^`]*)?` \\| ([A-Za-z0-9]+)").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)(?:\\{[^`]*)?` \\| ([A-Za-z0-9]+)").
+		FindAllStringSubmatch(string(text), -1) {
 		names[row[1]] = true
 		if row[2] == "histogram" {
 			names[row[1]+"_bucket"], names[row[1]+"_sum"], names[row[1]+"_count"] = true, true, true
@@ -117,7 +115,8 @@ func labelsOf(t *testing.T) map[string][]string {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
 	require.NoError(t, err)
 	found := map[string][]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `(kyma_pull_[a-z0-9_]+)` \\| ([a-z]+) \\| ([^|]*)\\|").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `(kyma_pull_[a-z0-9_]+)` \\| ([a-z]+) \\| ([^|]*)\\|").
+		FindAllStringSubmatch(string(text), -1) {
 		labels := strings.FieldsFunc(row[3], func(r rune) bool { return strings.ContainsRune(" `,", r) })
 		for _, suffix := range []string{"", "_bucket", "_sum", "_count"} {
 			found[row[1]+suffix] = labels
@@ -199,14 +198,8 @@ func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
 			require.Equal(t, "${datasource}", p.Datasource.UID, "%s: %s", file, p.Title)
 			for _, target := range p.Targets {
 				check(file+": "+p.Title, target.Expr)
-				require.Empty(
-					t,
-					strangeLabels(target.Expr, target.LegendFormat, labels),
-					"%s: %s: labels of %s",
-					file,
-					p.Title,
-					target.Expr,
-				)
+				require.Empty(t, strangeLabels(target.Expr, target.LegendFormat, labels), "%s: %s: labels of %s", file,
+					p.Title, target.Expr)
 				if strings.Contains(target.Expr, "_seconds") && !strings.Contains(target.Expr, "_count[") {
 					require.Equal(t, "s", p.FieldConfig.Defaults.Unit, "%s: %s shows a time", file, p.Title)
 				}
@@ -216,15 +209,10 @@ func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
 	for _, of := range rules(t) {
 		for _, a := range of {
 			check(a.Alert, a.Expr)
-			require.Empty(
-				t,
-				strangeLabels(
-					a.Expr,
-					strings.ReplaceAll(a.Annotations["description"]+a.Annotations["summary"], "$labels.", ""),
-					labels,
-				),
-				a.Alert,
-			)
+			require.Empty(t,
+				strangeLabels(a.Expr,
+					strings.ReplaceAll(a.Annotations["description"]+a.Annotations["summary"], "$labels.", ""), labels),
+				a.Alert)
 		}
 	}
 	// Prometheus' own parser reads them all.
@@ -277,11 +265,16 @@ func with(healthy map[string]string, others ...string) map[string]string {
 func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 	healthy := map[string]string{
 		ofPublisher + `keys_accepted{pod="one"}`: "1x300", ofPublisher + `registry_up{pod="one"}`: "1x300",
-		ofPublisher + `root_expiry_timestamp_seconds{pod="one"}`: "8640000x300", ofPublisher + `git_ready{pod="one"}`: "1x300",
-		ofPublisher + `runtime_health{pod="one",health="Healthy"}`: "97x300", ofPublisher + `runtime_health{pod="one",health="Failing"}`: "0x300",
-		ofPublisher + `runtime_health{pod="one",health="Silent"}`: "0x300", ofPublisher + `runtime_health{pod="one",health="Behind"}`: "3x300",
-		ofPublisher + `bundles_refused_total{pod="one",reason="BadSignature"}`: "0x300", ofPublisher + `bundles_refused_total{pod="two",reason="BadSignature"}`: "0x300",
-		ofPublisher + `rollouts{pod="one",state="Progressing"}`: "1x300", ofPublisher + `publish_pending{pod="one"}`: "0x300",
+		ofPublisher + `root_expiry_timestamp_seconds{pod="one"}`:                                     "8640000x300",
+		ofPublisher + `git_ready{pod="one"}`:                                                         "1x300",
+		ofPublisher + `runtime_health{pod="one",health="Healthy"}`:                                   "97x300",
+		ofPublisher + `runtime_health{pod="one",health="Failing"}`:                                   "0x300",
+		ofPublisher + `runtime_health{pod="one",health="Silent"}`:                                    "0x300",
+		ofPublisher + `runtime_health{pod="one",health="Behind"}`:                                    "3x300",
+		ofPublisher + `bundles_refused_total{pod="one",reason="BadSignature"}`:                       "0x300",
+		ofPublisher + `bundles_refused_total{pod="two",reason="BadSignature"}`:                       "0x300",
+		ofPublisher + `rollouts{pod="one",state="Progressing"}`:                                      "1x300",
+		ofPublisher + `publish_pending{pod="one"}`:                                                   "0x300",
 		ofPublisher + `registry_request_duration_seconds_count{pod="one",method="GET",code="2xx"}`:   "0+100x300",
 		ofPublisher + `registry_request_duration_seconds_count{pod="one",method="GET",code="error"}`: "0+1x300",
 	}
@@ -357,20 +350,14 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 		},
 		{
 			Name: "a train is blocked",
-			Series: with(
-				healthy,
-				ofPublisher+`train_versions{pod="one",policy="weekly",reason="TooManyFailures"}`,
-				"0x10 1x200",
-			),
+			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TooManyFailures"}`,
+				"0x10 1x200"),
 			At: 90 * time.Minute, Firing: []string{"KymaPullTrainBlocked"},
 		},
 		{
 			Name: "a train waits for its time",
-			Series: with(
-				healthy,
-				ofPublisher+`train_versions{pod="one",policy="weekly",reason="TimeNotReached"}`,
-				"1x200",
-			),
+			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TimeNotReached"}`,
+				"1x200"),
 			At: 90 * time.Minute,
 		},
 		{
@@ -394,7 +381,8 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 	}
 	runs := map[string]string{
 		ofAgent + `last_poll_timestamp_seconds`: "0+60x300", ofAgent + `bundle_expiry_timestamp_seconds`: "604800x300",
-		ofAgent + `bundles_refused_total{reason="Expired"}`: "0x300", ofAgent + `modules{module="keda",state="Ready"}`: "1x300",
+		ofAgent + `bundles_refused_total{reason="Expired"}`: "0x300",
+		ofAgent + `modules{module="keda",state="Ready"}`:    "1x300",
 	}
 	agent := []alerts.Case{
 		{Name: "all is well", Series: runs, At: 4 * time.Hour},

@@ -46,16 +46,17 @@ func (g *ground) define(group, kind, plural string) {
 			},
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{
 				{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
-					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)},
+					OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+						Type: "object", XPreserveUnknownFields: new(true),
+					},
 				}},
 			},
 		},
 	}))
 	require.NoError(g, fleet.Until(g.Context(), fleet.Generous, kind+" is served", func() (bool, string) {
-		err := g.api.List(
-			g.Context(),
-			&unstructured.UnstructuredList{Object: map[string]any{"apiVersion": group + "/v1", "kind": kind}},
-		)
+		err := g.api.List(g.Context(), &unstructured.UnstructuredList{
+			Object: map[string]any{"apiVersion": group + "/v1", "kind": kind},
+		})
 		return err == nil, fmt.Sprint(err)
 	}))
 }
@@ -74,10 +75,8 @@ func (o *operator) otherPages() {
 		require.NoError(o, o.api.Create(ctx, object))
 	}
 	require.NoError(o, os.WriteFile(filepath.Join(o.dir, "client-secret"), []byte("secret"), 0o600))
-	require.NoError(
-		o,
-		sample.WriteArchive(ctx, filepath.Join(o.dir, "modules"), sample.Mailer("1.0.0"), sample.Mailer("1.1.0")),
-	)
+	require.NoError(o,
+		sample.WriteArchive(ctx, filepath.Join(o.dir, "modules"), sample.Mailer("1.0.0"), sample.Mailer("1.1.0")))
 	renamed := strings.NewReplacer(
 		"NAME",
 		"ada",
@@ -95,7 +94,8 @@ func (o *operator) otherPages() {
 		"port-forward service/kcp-publisher-ui 8085:80",
 		"get service/kcp-publisher-ui",
 	)
-	for _, page := range []string{"guides/rights.md", "guides/ownership.md", "guides/notifications.md", "guides/monitoring.md", "guides/ui-in-cluster.md", "guides/migrate-from-lifecycle-manager.md"} {
+	for _, page := range []string{"guides/rights.md", "guides/ownership.md", "guides/notifications.md",
+		"guides/monitoring.md", "guides/ui-in-cluster.md", "guides/migrate-from-lifecycle-manager.md"} {
 		for _, block := range guideBlocks(o.T, page) {
 			script := renamed.Replace(block.Script)
 			if words := strings.Fields(script); words[0] == "skr-agent" ||
@@ -111,7 +111,8 @@ func (o *operator) otherPages() {
 	require.NotNil(o, values)
 	require.NoError(o, os.WriteFile(filepath.Join(o.dir, "oidc.yaml"), values[1], 0o600))
 	o.follow(
-		"helm upgrade kcp-publisher charts/kcp-publisher --namespace kcp-system --reset-then-reuse-values --values oidc.yaml",
+		"helm upgrade kcp-publisher charts/kcp-publisher --namespace kcp-system --reset-then-reuse-values --values " +
+			"oidc.yaml",
 	)
 
 	gone := o.held("Kyma", "kcp-system", "ada", "", false)

@@ -105,55 +105,28 @@ func TestAReleaseInstallsFromItsFilesAlone(t *testing.T) {
 		var deployment appsv1.Deployment
 		key := client.ObjectKey{Namespace: namespace, Name: name}
 		require.NoError(t, g.api.Get(ctx, key, &deployment))
-		require.Equal(
-			t,
-			"ghcr.io/kyma-pull/"+name+"@"+built.Digest.String(),
-			deployment.Spec.Template.Spec.Containers[0].Image,
-		)
+		require.Equal(t, "ghcr.io/kyma-pull/"+name+"@"+built.Digest.String(),
+			deployment.Spec.Template.Spec.Containers[0].Image)
 	}
-	output, code = fleet.Run(
-		ctx,
-		filepath.Join(bin, "kcp-publisher"),
-		"enroll",
-		"berlin",
-		"--keys",
-		keys,
-		"--location",
-		"registry.example/fleet",
-	)
+	output, code = fleet.Run(ctx, filepath.Join(bin, "kcp-publisher"), "enroll", "berlin", "--keys", keys, "--location",
+		"registry.example/fleet")
 	require.Zero(t, code, output)
 	for _, o := range documents(t, output) {
-		require.NoError(
-			t,
-			g.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("kubectl")),
-		)
+		require.NoError(t, g.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("kubectl")))
 	}
-	require.NoError(
-		t,
-		g.api.Get(ctx, client.ObjectKey{Namespace: "kyma-system", Name: "skr-agent-bootstrap"}, &corev1.Secret{}),
-	)
+	require.NoError(t,
+		g.api.Get(ctx, client.ObjectKey{Namespace: "kyma-system", Name: "skr-agent-bootstrap"}, &corev1.Secret{}))
 
 	// The manifests replace the charts.
 	for name, namespace := range namespaces {
 		g.must("uninstall", name, "--namespace", namespace)
 		text, err := os.ReadFile(filepath.Join(dist, name+"-install_"+version+".yaml"))
 		require.NoError(t, err)
-		for _, o := range documents(
-			t,
-			strings.ReplaceAll(string(text), "registry.example/fleet", "oci.example.org/fleet"),
-		) {
-			require.NoError(
-				t,
-				g.api.Apply(
-					ctx,
-					client.ApplyConfigurationFromUnstructured(o),
-					client.FieldOwner("kubectl"),
-					client.ForceOwnership,
-				),
-				"%s %s",
-				o.GetKind(),
-				o.GetName(),
-			)
+		for _, o := range documents(t,
+			strings.ReplaceAll(string(text), "registry.example/fleet", "oci.example.org/fleet")) {
+			require.NoError(t,
+				g.api.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("kubectl"),
+					client.ForceOwnership), "%s %s", o.GetKind(), o.GetName())
 		}
 		require.NoError(t, g.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &appsv1.Deployment{}))
 	}

@@ -88,7 +88,8 @@ func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 			require.True(t, found, l["url"])
 			require.FileExists(
 				t,
-				filepath.Join("..", "..", below, map[bool]string{true: "Chart.yaml"}[strings.HasPrefix(below, "charts/")]),
+				filepath.Join("..", "..", below,
+					map[bool]string{true: "Chart.yaml"}[strings.HasPrefix(below, "charts/")]),
 			)
 		}
 		for _, crd := range crds {
@@ -119,13 +120,8 @@ func (g *ground) acceptsEveryObject() {
 				err := g.api.Create(g.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 				require.NoError(g, client.IgnoreAlreadyExists(err))
 			}
-			err := g.api.Apply(
-				g.Context(),
-				client.ApplyConfigurationFromUnstructured(o),
-				client.DryRunAll,
-				client.FieldOwner("test"),
-				client.ForceOwnership,
-			)
+			err := g.api.Apply(g.Context(), client.ApplyConfigurationFromUnstructured(o), client.DryRunAll,
+				client.FieldOwner("test"), client.ForceOwnership)
 			foreign := strings.HasPrefix(o.GetAPIVersion(), "monitoring.coreos.com/") ||
 				strings.HasPrefix(o.GetAPIVersion(), "gateway.networking.k8s.io/")
 			if foreign && meta.IsNoMatchError(err) || foreign && apierrors.IsNotFound(err) {
@@ -135,19 +131,15 @@ func (g *ground) acceptsEveryObject() {
 			judged[o.GetKind()]++
 		}
 	}
-	for _, kind := range []string{"Deployment", "NetworkPolicy", "PodDisruptionBudget", "ClusterRole", "Ingress", "Service"} {
+	for _, kind := range []string{"Deployment", "NetworkPolicy", "PodDisruptionBudget", "ClusterRole", "Ingress",
+		"Service"} {
 		require.Positive(g, judged[kind], kind)
 	}
 	strange := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "a", "namespace": "kcp-system"}, "spec": map[string]any{"prots": []any{}},
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "a", "namespace": "kcp-system"},
+		"spec": map[string]any{"prots": []any{}},
 	}}
-	require.Error(
-		g,
-		g.api.Apply(
-			g.Context(),
-			client.ApplyConfigurationFromUnstructured(strange),
-			client.DryRunAll,
-			client.FieldOwner("test"),
-		),
-	)
+	require.Error(g,
+		g.api.Apply(g.Context(), client.ApplyConfigurationFromUnstructured(strange), client.DryRunAll,
+			client.FieldOwner("test")))
 }

@@ -16,7 +16,8 @@ import (
 type Request struct {
 	// User is who sent it, and As whom it was sent for, empty for nobody else.
 	User, As string
-	// Verb, Group, Resource (with a slash and the subresource if there is one), Namespace and Name are as RBAC knows them.
+	// Verb, Group, Resource (with a slash and the subresource if there is one), Namespace and Name are as RBAC knows
+	// them.
 	Verb, Group, Resource, Namespace, Name string
 	// Allowed is false when the request was refused for want of a right.
 	Allowed bool
@@ -51,8 +52,8 @@ func (c *Cluster) Requests() ([]Request, error) {
 	return distinct, err
 }
 
-// AllRequests returns every request of the users in Options.Audit since the loan of the cluster began. A watch is in the
-// result twice: the audit log has a line for its start and one for its end.
+// AllRequests returns every request of the users in Options.Audit since the loan of the cluster began. A watch is in
+// the result twice: the audit log has a line for its start and one for its end.
 func (c *Cluster) AllRequests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +80,8 @@ func (c *Cluster) AllRequests() ([]Request, error) {
 		on := event.ObjectRef
 		r := Request{
 			User: event.User.Username, As: event.ImpersonatedUser.Username,
-			Verb: event.Verb, Group: on.APIGroup, Resource: on.Resource, Namespace: on.Namespace, Name: on.Name, Allowed: event.ResponseStatus.Code != 403,
+			Verb: event.Verb, Group: on.APIGroup, Resource: on.Resource, Namespace: on.Namespace, Name: on.Name,
+			Allowed: event.ResponseStatus.Code != 403,
 		}
 		if on.Subresource != "" {
 			r.Resource += "/" + on.Subresource

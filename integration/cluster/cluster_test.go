@@ -48,10 +48,9 @@ func TestMain(m *testing.M) {
 func take(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
 	started := time.Now()
-	c, err := clusters.Take(
-		t.Context(),
-		Options{Progress: os.Stderr, Workloads: workloads, CRDs: []fs.FS{charts.PublisherCRDs}},
-	)
+	c, err := clusters.Take(t.Context(), Options{
+		Progress: os.Stderr, Workloads: workloads, CRDs: []fs.FS{charts.PublisherCRDs},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +109,8 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 
 	patch := func(name, body string) {
 		t.Helper()
-		if _, err := apps.Deployments("default").Patch(t.Context(), name, "application/merge-patch+json", []byte(body), metav1.PatchOptions{}); err != nil {
+		if _, err := apps.Deployments("default").Patch(t.Context(), name, "application/merge-patch+json", []byte(body),
+			metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +142,9 @@ func TestRestartedAPIServerKeepsItsClients(t *testing.T) {
 	c := lend(t, true)
 	ctx := t.Context()
 	client := kubernetes.NewForConfigOrDie(c.Config)
-	if _, err := client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoreV1().ConfigMaps("default").
+		Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}},
+			metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	started := time.Now()
@@ -324,14 +326,8 @@ func awaitCurrent(t *testing.T, c *Cluster, client dynamic.Interface, resource, 
 		},
 	)
 	if err != nil {
-		t.Fatalf(
-			"%s %s is not current: %v\nseen: %s\nkwok: %s",
-			resource,
-			name,
-			err,
-			seen,
-			tail(filepath.Join(c.place.Dir, "kwok.log")),
-		)
+		t.Fatalf("%s %s is not current: %v\nseen: %s\nkwok: %s", resource, name, err, seen,
+			tail(filepath.Join(c.place.Dir, "kwok.log")))
 	}
 }
 

@@ -31,7 +31,8 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 	// Again, because a busy machine may let a connection end in the middle of it. What is there then is updated.
 	var err error
 	for range crdAttempts {
-		if _, err = envtest.InstallCRDs(config, envtest.CRDInstallOptions{CRDs: crds, MaxTime: time.Minute}); err == nil {
+		if _, err = envtest.InstallCRDs(config,
+			envtest.CRDInstallOptions{CRDs: crds, MaxTime: time.Minute}); err == nil {
 			return nil
 		}
 	}

@@ -15,8 +15,8 @@ import (
 // thawing limits the time in which a thawed API server becomes ready on a busy machine.
 const thawing = time.Minute
 
-// freeze suspends the programs of an idle cluster, because the timers of an idle API server and its etcd use CPU time. A
-// program is suspended before those that it depends on, so that it never waits for them.
+// freeze suspends the programs of an idle cluster, because the timers of an idle API server and its etcd use CPU time.
+// A program is suspended before those that it depends on, so that it never waits for them.
 func (s *server) freeze() error {
 	if err := s.signal(syscall.SIGSTOP, s.running()...); err != nil {
 		return fmt.Errorf("freeze an idle cluster: %w", err)

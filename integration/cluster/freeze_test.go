@@ -67,7 +67,8 @@ func TestIdleClusterOfAPoolIsFrozenUntilItIsLentAgain(t *testing.T) {
 	}
 	untilAll(t, s, false)
 	maps := kubernetes.NewForConfigOrDie(again.Config).CoreV1().ConfigMaps("default")
-	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}},
+		metav1.CreateOptions{}); err != nil {
 		t.Errorf("a cluster that was frozen: %v", err)
 	}
 	stop(t, again)

@@ -89,15 +89,8 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	must(nil, things.Create(ctx, thing))
 	must(nil, things.Delete(ctx, thing))
 	// A definition that somebody applies as it is has one manager more, and nothing else is another.
-	must(
-		nil,
-		things.Apply(
-			ctx,
-			client.ApplyConfigurationFromUnstructured(kymas(t)),
-			client.FieldOwner("somebody"),
-			client.ForceOwnership,
-		),
-	)
+	must(nil, things.Apply(ctx, client.ApplyConfigurationFromUnstructured(kymas(t)), client.FieldOwner("somebody"),
+		client.ForceOwnership))
 	must(
 		api.CoreV1().
 			Namespaces().
@@ -144,7 +137,10 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 		t.Errorf("%d resources are served, not %d", len(now), len(atFirst))
 	}
 	for what, get := range map[string]func() error{
-		"the namespace": func() error { _, err := api.CoreV1().Namespaces().Get(ctx, "left", metav1.GetOptions{}); return err },
+		"the namespace": func() error {
+			_, err := api.CoreV1().Namespaces().Get(ctx, "left", metav1.GetOptions{})
+			return err
+		},
 		"the ConfigMap": func() error {
 			_, err := api.CoreV1().ConfigMaps("left").Get(ctx, "left", metav1.GetOptions{})
 			return err
@@ -222,10 +218,12 @@ func TestPoolEndsAClusterThatItCannotRestore(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := kymas(t)
-	if err := unstructured.SetNestedStringSlice(other.Object, []string{"left"}, "spec", "names", "categories"); err != nil {
+	if err := unstructured.SetNestedStringSlice(other.Object, []string{"left"}, "spec", "names",
+		"categories"); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("somebody"), client.ForceOwnership); err != nil {
+	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(other), client.FieldOwner("somebody"),
+		client.ForceOwnership); err != nil {
 		t.Fatal(err)
 	}
 	if err := pool.giveBack(c); err != nil {
@@ -303,9 +301,8 @@ func TestChartsAreServedByOneKindOfCluster(t *testing.T) {
 	}
 	for _, path := range brought {
 		agents, err := charts.AgentCRDs.ReadFile(path)
-		publishers, other := charts.PublisherCRDs.ReadFile(
-			strings.Replace(path, "skr-agent/crds", "kcp-publisher/files/crds", 1),
-		)
+		publishers, other := charts.PublisherCRDs.ReadFile(strings.Replace(path, "skr-agent/crds",
+			"kcp-publisher/files/crds", 1))
 		if err := errors.Join(err, other); err != nil || !bytes.Equal(agents, publishers) {
 			t.Errorf("%s differs from the publisher's: %v", path, err)
 		}

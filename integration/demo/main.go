@@ -23,11 +23,9 @@ func main() {
 	exit := flag.Bool("exit", false, "end when the story is told")
 	record := flag.String("record", "", "write an animated picture of the steps and the result to this SVG file")
 	flag.Parse()
-	steps.Main(
-		"demo",
-		dir,
-		func(ctx context.Context, absolute string) error { return run(ctx, absolute, *exit, *record) },
-	)
+	steps.Main("demo", dir, func(ctx context.Context, absolute string) error {
+		return run(ctx, absolute, *exit, *record)
+	})
 }
 
 // dir keeps the kubeconfigs and logs of a demo.
@@ -75,7 +73,8 @@ func run(ctx context.Context, absolute string, exit bool, record string) (err er
 // picture returns the recording of a demo that succeeded.
 func picture(all []step, result string) recording.Recording {
 	r := recording.Recording{
-		Title:   "make demo: a control plane and two runtimes install, upgrade and repair a module, and refuse a forged bundle",
+		Title: "make demo: a control plane and two runtimes install, upgrade and repair a module, and refuse a " +
+			"forged bundle",
 		Command: "make demo", Rest: strings.Split(strings.TrimRight(result, "\n"), "\n"),
 	}
 	for _, s := range all {

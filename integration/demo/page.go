@@ -17,15 +17,8 @@ func (s *story) servePage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	page := exec.CommandContext(
-		ctx,
-		s.fleet.Binaries().Publisher,
-		"ui",
-		"--kubeconfig",
-		filepath.Join(s.dir, "kcp.kubeconfig"),
-		"--bind-address",
-		"127.0.0.1:0",
-	)
+	page := exec.CommandContext(ctx, s.fleet.Binaries().Publisher, "ui", "--kubeconfig",
+		filepath.Join(s.dir, "kcp.kubeconfig"), "--bind-address", "127.0.0.1:0")
 	page.Stderr = log
 	said, err := page.StdoutPipe()
 	if err != nil {

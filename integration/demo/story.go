@@ -56,25 +56,13 @@ func (s *story) start(ctx context.Context) error {
 		return err
 	}
 	// docs/tutorials/first-rollout.md uses 1.9.0.
-	if err := s.fleet.Offer(
-		ctx,
-		sample.Scaler("1.7.0"),
-		sample.Scaler("1.8.0"),
-		sample.Scaler("1.9.0"),
-		sample.Mailer("1.0.0"),
-	); err != nil {
+	if err := s.fleet.Offer(ctx, sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Scaler("1.9.0"),
+		sample.Mailer("1.0.0")); err != nil {
 		return err
 	}
-	return errors.Join(
-		s.fleet.Release(
-			ctx,
-			"scaler",
-			sample.Scaler("").Component(),
-			sample.Channel("regular", "1.7.0"),
-			sample.Channel("fast", "1.8.0"),
-		),
-		s.fleet.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0")),
-	)
+	return errors.Join(s.fleet.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.7.0"),
+		sample.Channel("fast", "1.8.0")),
+		s.fleet.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0")))
 }
 
 func (s *story) enroll(ctx context.Context) error {
@@ -100,13 +88,8 @@ func (s *story) installed(ctx context.Context) error {
 }
 
 func (s *story) promoted(ctx context.Context) error {
-	err := s.fleet.Release(
-		ctx,
-		"scaler",
-		sample.Scaler("").Component(),
-		sample.Channel("regular", "1.8.0"),
-		sample.Channel("fast", "1.8.0"),
-	)
+	err := s.fleet.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.8.0"),
+		sample.Channel("fast", "1.8.0"))
 	if err != nil {
 		return err
 	}
@@ -153,11 +136,8 @@ func (s *story) tampered(ctx context.Context) error {
 	if err := s.tokyo.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.BadSignature)); err != nil {
 		return err
 	}
-	if err := s.tokyo.API.Get(
-		ctx,
-		client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"},
-		&corev1.ConfigMap{},
-	); err != nil {
+	if err := s.tokyo.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"},
+		&corev1.ConfigMap{}); err != nil {
 		return fmt.Errorf("what was installed is gone: %w", err)
 	}
 	if err := s.tokyo.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)); err != nil {
@@ -185,10 +165,9 @@ func forge(manifest []byte) ([]byte, error) {
 
 func (s *story) adminAdds(ctx context.Context) error {
 	err := s.tokyo.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(
-			spec.Modules,
-			v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
-		)
+		spec.Modules = append(spec.Modules, v1beta2.Module{
+			Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	})
 	if err != nil {
 		return err

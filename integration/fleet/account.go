@@ -17,7 +17,9 @@ type Account func(ctx context.Context, program string, admin *rest.Config) (kube
 
 // employ writes the kubeconfig of a program with the rights from the fleet's options. Where programs run as pods, their
 // charts create the accounts.
-func (f *Fleet) employ(ctx context.Context, where Cluster, admin client.Client, path string, as account, files []string) error {
+func (f *Fleet) employ(
+	ctx context.Context, where Cluster, admin client.Client, path string, as account, files []string,
+) error {
 	c, here := where.(*cluster.Cluster)
 	if !here {
 		return nil

@@ -83,7 +83,8 @@ func (f *Fleet) addControlPlane(ctx context.Context) error {
 	if err := copyFile(f.kcp.Kubeconfig(), filepath.Join(f.Dir, "kcp.kubeconfig")); err != nil {
 		return err
 	}
-	if err := f.Control.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
+	if err := f.Control.Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
 		return err
 	}
 	return f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights)

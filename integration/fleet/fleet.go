@@ -209,7 +209,8 @@ func configOf(kubeconfig string) (*rest.Config, error) {
 
 func connect(config *rest.Config) (client.Client, error) {
 	scheme := k8sruntime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme)); err != nil {
 		return nil, err
 	}
 	return client.New(config, client.Options{Scheme: scheme})
@@ -239,7 +240,10 @@ func (f *Fleet) StartPublisher() error {
 
 // StartReplica starts another publisher with additional flags. Callers stop it before Close.
 func (f *Fleet) StartReplica(more ...string) (Program, error) {
-	flags := []string{"--report-poll-interval=" + reportPoll, "--agent-poll-interval=" + agentPoll, "--agent-report-interval=" + agentReport}
+	flags := []string{
+		"--report-poll-interval=" + reportPoll, "--agent-poll-interval=" + agentPoll,
+		"--agent-report-interval=" + agentReport,
+	}
 	if f.options.Validity != 0 {
 		flags = append(flags, "--validity="+f.options.Validity.String())
 	}

@@ -20,16 +20,19 @@ var ErrNoHistory = errors.New("the commit is not in this checkout's history")
 func inHistory(ctx context.Context, root, commit string) error {
 	shallow, err := git(ctx, root, "rev-parse", "--is-shallow-repository").Output()
 	if err != nil {
-		return fmt.Errorf("%w: %s: %s is no Git repository: clone it instead of unpacking an archive", ErrNoHistory, commit, root)
+		return fmt.Errorf("%w: %s: %s is no Git repository: clone it instead of unpacking an archive", ErrNoHistory,
+			commit, root)
 	}
 	output, err := git(ctx, root, "merge-base", "--is-ancestor", commit, "HEAD").CombinedOutput()
 	switch {
 	case err == nil:
 		return nil
 	case strings.TrimSpace(string(shallow)) == "true":
-		return fmt.Errorf("%w: %s: this clone is shallow: get the rest with `git fetch --unshallow`", ErrNoHistory, commit)
+		return fmt.Errorf("%w: %s: this clone is shallow: get the rest with `git fetch --unshallow`", ErrNoHistory,
+			commit)
 	}
-	return fmt.Errorf("commit %s is no ancestor of HEAD, so that other clones lack it: pin one that is: %s", commit, output)
+	return fmt.Errorf("commit %s is no ancestor of HEAD, so that other clones lack it: pin one that is: %s", commit,
+		output)
 }
 
 // building serializes builds that several tests need.
@@ -81,10 +84,12 @@ func git(ctx context.Context, root string, args ...string) *exec.Cmd {
 // buildAt builds the programs into the folder bin of dir.
 func buildAt(ctx context.Context, root, commit, dir string) error {
 	source := filepath.Join(dir, "source")
-	if err := unpack(ctx, root, commit, source, "go.mod", "go.sum", "apis", "bundle", "charts", "internal", "kcp-publisher", "skr-agent"); err != nil {
+	if err := unpack(ctx, root, commit, source, "go.mod", "go.sum", "apis", "bundle", "charts", "internal",
+		"kcp-publisher", "skr-agent"); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, "bin")+"/", "./kcp-publisher", "./skr-agent")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o",
+		filepath.Join(dir, "bin")+"/", "./kcp-publisher", "./skr-agent")
 	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
 	return run(build)
 }
@@ -116,7 +121,8 @@ func unpack(ctx context.Context, root, commit, dir string, paths ...string) erro
 	}
 	archive := dir + ".tar"
 	defer func() { _ = os.Remove(archive) }()
-	if err := run(git(ctx, root, append([]string{"archive", "--format=tar", "--output=" + archive, commit}, paths...)...)); err != nil {
+	if err := run(git(ctx, root,
+		append([]string{"archive", "--format=tar", "--output=" + archive, commit}, paths...)...)); err != nil {
 		return err
 	}
 	return run(exec.CommandContext(ctx, "tar", "-xf", archive, "-C", dir))
@@ -131,5 +137,7 @@ func run(cmd *exec.Cmd) error {
 
 // Use replaces the binaries of programs that start from now on. An empty name keeps a binary.
 func (f *Fleet) Use(programs Binaries) {
-	f.binaries = Binaries{Publisher: cmp.Or(programs.Publisher, f.binaries.Publisher), Agent: cmp.Or(programs.Agent, f.binaries.Agent)}
+	f.binaries = Binaries{
+		Publisher: cmp.Or(programs.Publisher, f.binaries.Publisher), Agent: cmp.Or(programs.Agent, f.binaries.Agent),
+	}
 }

@@ -12,7 +12,9 @@ func TestMissingCommitIsReportedWithAdvice(t *testing.T) {
 	whole, shallow := filepath.Join(dir, "whole"), filepath.Join(dir, "shallow")
 	run := func(in string, args ...string) string {
 		t.Helper()
-		output, err := git(t.Context(), in, append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"}, args...)...).CombinedOutput()
+		output, err := git(t.Context(), in,
+			append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"},
+				args...)...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("git %v: %v: %s", args, err, output)
 		}
@@ -38,7 +40,8 @@ func TestMissingCommitIsReportedWithAdvice(t *testing.T) {
 		"a commit that nobody made": {whole, strings.Repeat("1", 40), "is no ancestor of HEAD", false},
 	} {
 		err := inHistory(t.Context(), c.root, c.commit)
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || errors.Is(err, ErrNoHistory) != c.noHistory {
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) ||
+			errors.Is(err, ErrNoHistory) != c.noHistory {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

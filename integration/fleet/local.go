@@ -25,7 +25,8 @@ type local struct {
 
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	if f.options.Links && (f.options.Secured || f.options.Tokens) {
-		return Endpoint{}, errors.New("a local link leads to a registry without passwords: set Links, or Secured or Tokens")
+		return Endpoint{},
+			errors.New("a local link leads to a registry without passwords: set Links, or Secured or Tokens")
 	}
 	if f.options.Tokens {
 		endpoint, err := f.startRegistryWithTokens(ctx)
@@ -37,7 +38,8 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	if host := f.options.RegistryHost; host != "" {
 		access.BlobHosts = f.options.BlobHosts
 		owner, err := store.NewRegistries(access)
-		return Endpoint{Host: host, OwnerHost: cmp.Or(f.options.RegistryBeside, host), Owner: owner, Modules: owner}, err
+		return Endpoint{Host: host, OwnerHost: cmp.Or(f.options.RegistryBeside, host), Owner: owner, Modules: owner},
+			err
 	}
 	if f.options.Secured {
 		options = registry.Options{TLS: true, Users: map[string]string{"publisher": "p", "agent": "a"}}
@@ -59,7 +61,8 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	owner, err := store.NewRegistries(access)
-	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner, Enroll: f.RegistryFlags("agent")}, err
+	return Endpoint{Host: f.Registry.Host(), OwnerHost: f.Registry.Host(), Owner: owner, Modules: owner,
+		Enroll: f.RegistryFlags("agent")}, err
 }
 
 // RegistryFlags returns the flags that a user of a secured registry needs.
@@ -67,7 +70,9 @@ func (f *Fleet) RegistryFlags(user string) []string {
 	if !f.options.Secured && !f.options.Tokens {
 		return nil
 	}
-	return []string{"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem")}
+	return []string{
+		"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem"),
+	}
 }
 
 func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (Cluster, error) {
@@ -114,7 +119,8 @@ func (l *local) Publisher(f *Fleet, flags []string) (Program, error) {
 }
 
 func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
-	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+	args := []string{"run", "--kubeconfig", r.AgentKubeconfig(), "--metrics-bind-address", "0",
+		"--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	if r.fleet.options.Links && r.location == "" {
 		through, err := l.through(r)
@@ -123,7 +129,9 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 		}
 		args = append(args, through...)
 	}
-	return r.fleet.start(Command{Binary: r.fleet.binaries.Agent, Args: append(args, flags...), Log: filepath.Join(r.fleet.Dir, r.ID+".log")})
+	return r.fleet.start(Command{
+		Binary: r.fleet.binaries.Agent, Args: append(args, flags...), Log: filepath.Join(r.fleet.Dir, r.ID+".log"),
+	})
 }
 
 // start starts a program. A program with a Lease that loses it ends and is started again.

@@ -52,7 +52,8 @@ func (n *Notifications) registryOptions() registry.Options {
 func (n *Notifications) PublisherFlags(dir string) ([]string, error) {
 	path := filepath.Join(dir, "receiver-token")
 	err := os.WriteFile(path, []byte(n.Token+"\n"), 0o600)
-	return []string{"--receiver-bind-address=" + n.Receiver, "--receiver-token=" + path, "--notifications-bind-address=" + n.Agents}, err
+	return []string{"--receiver-bind-address=" + n.Receiver, "--receiver-token=" + path,
+		"--notifications-bind-address=" + n.Agents}, err
 }
 
 // RestartPublisher kills the publisher and starts it with other flags.

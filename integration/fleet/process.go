@@ -246,7 +246,8 @@ var Build = sync.OnceValues(func() (Binaries, error) {
 		return Binaries{}, err
 	}
 	dir := filepath.Join(root, "bin")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/", "./kcp-publisher", "./skr-agent")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/",
+		"./kcp-publisher", "./skr-agent")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {

@@ -37,7 +37,8 @@ func TestProgramWithoutRestartEndsForGood(t *testing.T) {
 // printing starts a program that prints a word and ends.
 func printing(t *testing.T, restart bool) *Process {
 	t.Helper()
-	program, err := Command{Binary: "/bin/sh", Args: []string{"-c", "echo run"}, Log: filepath.Join(t.TempDir(), "log"), Restart: restart}.Start()
+	program, err := Command{Binary: "/bin/sh", Args: []string{"-c", "echo run"}, Log: filepath.Join(t.TempDir(), "log"),
+		Restart: restart}.Start()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -209,7 +209,8 @@ func (p *Proxy) Impair(ctx context.Context) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.impaired, p.dropped = true, 0
-	return fmt.Sprintf("each connection has %d kbit/s and %s of delay a piece, and ends at one piece in %d", bytesASecond*8/1000, chunkDelay, lossOneIn), nil
+	return fmt.Sprintf("each connection has %d kbit/s and %s of delay a piece, and ends at one piece in %d",
+		bytesASecond*8/1000, chunkDelay, lossOneIn), nil
 }
 
 // Slow delays every piece of data and drops nothing.

@@ -118,7 +118,9 @@ func TestImpairedLinkLosesConnectionsUntilHealed(t *testing.T) {
 	p := linkTo(t, startEcho(t).listener.Addr().String())
 	_, err := p.Impair(t.Context())
 	must(t, err)
-	must(t, Until(t.Context(), time.Minute, "a connection is lost", func() (bool, string) { return !call(t, p).ask(), "an answer" }))
+	must(t, Until(t.Context(), time.Minute, "a connection is lost", func() (bool, string) {
+		return !call(t, p).ask(), "an answer"
+	}))
 	untilDropped(t, p, 1)
 	must(t, p.Heal(t.Context()))
 	for range 10 * lossOneIn {

@@ -32,7 +32,9 @@ func (a account) user() string { return "system:serviceaccount:" + a.namespace +
 
 // confine writes the kubeconfig of a program: as its ServiceAccount with the rights of the files, or as admin without
 // files.
-func confine(ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string) error {
+func confine(
+	ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string,
+) error {
 	if len(files) == 0 {
 		return c.WriteKubeconfig(kubeconfig)
 	}
@@ -41,7 +43,8 @@ func confine(ctx context.Context, c *cluster.Cluster, admin client.Client, kubec
 			return err
 		}
 	}
-	return c.WriteUserKubeconfig(kubeconfig, as.user(), "system:serviceaccounts", "system:serviceaccounts:"+as.namespace)
+	return c.WriteUserKubeconfig(kubeconfig, as.user(), "system:serviceaccounts",
+		"system:serviceaccounts:"+as.namespace)
 }
 
 // ApplyChartFile applies all objects of a file of plain YAML in a chart, as `kubectl apply` would.
@@ -51,7 +54,8 @@ func ApplyChartFile(ctx context.Context, admin client.Client, path ...string) er
 		return err
 	}
 	for _, object := range objects {
-		if err := admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner("fleet")); err != nil {
+		if err := admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+			client.FieldOwner("fleet")); err != nil {
 			return fmt.Errorf("%s: %s %s: %w", filepath.Join(path...), object.GetKind(), object.GetName(), err)
 		}
 	}
@@ -113,7 +117,8 @@ func compare(where Cluster, as account, files []string) (Rights, error) {
 			continue
 		}
 		if !q.Allowed {
-			rights.Lacked = append(rights.Lacked, right(q.Verb, q.Group, q.Resource, strings.Trim(q.Namespace+"/"+q.Name, "/")))
+			rights.Lacked = append(rights.Lacked,
+				right(q.Verb, q.Group, q.Resource, strings.Trim(q.Namespace+"/"+q.Name, "/")))
 		}
 		for _, name := range []string{"", q.Name} {
 			used[right(q.Verb, q.Group, q.Resource, name)] = true

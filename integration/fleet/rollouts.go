@@ -17,7 +17,8 @@ const PolicyName = "careful"
 // Police creates a RolloutPolicy for a module in all channels.
 func (f *Fleet) Police(ctx context.Context, module string, course v1alpha1.Course) error {
 	return f.Control.Create(ctx, &v1alpha1.RolloutPolicy{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: f.Own(PolicyName)}, Spec: v1alpha1.RolloutPolicySpec{Modules: []string{module}, Course: course},
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: f.Own(PolicyName)},
+		Spec:       v1alpha1.RolloutPolicySpec{Modules: []string{module}, Course: course},
 	})
 }
 

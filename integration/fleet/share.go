@@ -76,7 +76,8 @@ func (f *Fleet) forgetKymas() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	var kymas v1beta2.KymaList
-	if err := f.Control.List(ctx, &kymas, client.InNamespace(sample.Namespace), client.MatchingLabels{labelShare: f.share}); err != nil {
+	if err := f.Control.List(ctx, &kymas, client.InNamespace(sample.Namespace),
+		client.MatchingLabels{labelShare: f.share}); err != nil {
 		return fmt.Errorf("list the Kymas of share %s: %w", f.share, err)
 	}
 	var problems []error

@@ -78,7 +78,8 @@ func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, e
 }
 
 func (s *Simulated) enroll(ctx context.Context) error {
-	output, err := exec.CommandContext(ctx, s.fleet.binaries.Publisher, "enroll", s.ID, "--keys", s.fleet.Keys(), "--location", s.fleet.Location()).Output()
+	output, err := exec.CommandContext(ctx, s.fleet.binaries.Publisher, "enroll", s.ID, "--keys", s.fleet.Keys(),
+		"--location", s.fleet.Location()).Output()
 	if err != nil {
 		return fmt.Errorf("enroll %s: %w", s.ID, err)
 	}
@@ -275,7 +276,8 @@ func (s *Simulated) install() {
 	for _, m := range state.Manifests {
 		have, there := s.has[m.Module]
 		switch {
-		case there && have.Version != m.Version && m.RequiresDowntime && !open && !bundle.Older(m.Version, have.Version):
+		case there && have.Version != m.Version && m.RequiresDowntime && !open &&
+			!bundle.Older(m.Version, have.Version):
 			s.waits[m.Module] = true
 		case have.Version != m.Version:
 			s.history = append(s.history, m.Module+" "+m.Version)
@@ -316,7 +318,9 @@ func (s *Simulated) report(ctx context.Context) error {
 }
 
 func (s *Simulated) facts() (bundle.Report, error) {
-	r := bundle.Report{Runtime: s.ID, Fleet: s.root.Fleet, AgentVersion: "simulated", ClusterUID: s.ID, Features: s.features}
+	r := bundle.Report{
+		Runtime: s.ID, Fleet: s.root.Fleet, AgentVersion: "simulated", ClusterUID: s.ID, Features: s.features,
+	}
 	public, err := s.signer.PublicKey()
 	if err != nil {
 		return r, err
@@ -344,7 +348,9 @@ func (s *Simulated) facts() (bundle.Report, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.has)) {
 		m := s.has[name]
-		module := bundle.ReportedModule{Name: name, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady, Maintenance: s.waits[name]}
+		module := bundle.ReportedModule{
+			Name: name, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady, Maintenance: s.waits[name],
+		}
 		if module.Maintenance {
 			module.Message = "the upgrade waits for the maintenance window"
 		}

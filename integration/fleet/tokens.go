@@ -25,7 +25,8 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	var err error
-	if f.Registry, err = registry.Start(ctx, registry.Options{TLS: true, KeySet: filepath.Join(f.Keys(), "registry.jwks.json")}); err != nil {
+	if f.Registry, err = registry.Start(ctx,
+		registry.Options{TLS: true, KeySet: filepath.Join(f.Keys(), "registry.jwks.json")}); err != nil {
 		return Endpoint{}, err
 	}
 	f.endpoint.Host = f.Registry.Host() // the location in the token service's flags
@@ -37,8 +38,10 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	}
 	f.tokens, err = Command{
 		Binary: f.binaries.Publisher, Env: f.environment(), Log: filepath.Join(f.Dir, "token-service.log"),
-		Args: []string{"token-service", "--keys", f.Keys(), "--location", f.Location(), "--service", registry.TokenService,
-			"--issuer", registry.TokenIssuer, "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0", "--generations", f.Generations()},
+		Args: []string{"token-service", "--keys", f.Keys(), "--location", f.Location(), "--service",
+			registry.TokenService,
+			"--issuer", registry.TokenIssuer, "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0",
+			"--generations", f.Generations()},
 	}.Start()
 	if err != nil {
 		return Endpoint{}, err
@@ -84,7 +87,8 @@ func listening(log string) string {
 
 // credentials writes the docker config.json of a user of the token service.
 func (f *Fleet) credentials(ctx context.Context, user, path string) error {
-	output, err := exec.CommandContext(ctx, f.binaries.Publisher, "registry", "credentials", user, "--keys", f.Keys(), "--location", f.Location()).Output()
+	output, err := exec.CommandContext(ctx, f.binaries.Publisher, "registry", "credentials", user, "--keys", f.Keys(),
+		"--location", f.Location()).Output()
 	if err != nil {
 		return fmt.Errorf("credentials of %s: %w", user, err)
 	}
@@ -104,6 +108,7 @@ func (f *Fleet) Generations() string { return filepath.Join(f.Dir, "generations.
 
 // CheckRegistry runs `kcp-publisher registry check` with two runtimes and returns the output and the exit code.
 func (f *Fleet) CheckRegistry(ctx context.Context, own, other string) (string, int) {
-	return Run(ctx, f.binaries.Publisher, "registry", "check", "--to", f.Location(), "--keys", f.Keys(), "--runtime", own, "--runtime", other,
+	return Run(ctx, f.binaries.Publisher, "registry", "check", "--to", f.Location(), "--keys", f.Keys(), "--runtime",
+		own, "--runtime", other,
 		"--registry-ca", filepath.Join(f.Dir, "ca.pem"))
 }

@@ -57,7 +57,8 @@ func parse(page string) ([]Block, error) {
 			case word == "others":
 				block.Others = true
 			default:
-				return nil, fmt.Errorf("section %q: a block of sh says %q: want test=NAME, check or others", section, word)
+				return nil,
+					fmt.Errorf("section %q: a block of sh says %q: want test=NAME, check or others", section, word)
 			}
 		}
 		blocks = append(blocks, block)

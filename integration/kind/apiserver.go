@@ -29,7 +29,8 @@ func (g *Ground) StopAPIServer(ctx context.Context, cluster string) error {
 // StartAPIServer starts the API server again if it is stopped, and waits until it responds.
 func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
 	c := g.clusters[cluster]
-	if _, err := c.inNode(ctx, "sh", "-c", "test ! -e "+apiServerAway+" || mv "+apiServerAway+" "+apiServerManifest); err != nil {
+	if _, err := c.inNode(ctx, "sh", "-c", "test ! -e "+apiServerAway+" || mv "+apiServerAway+" "+
+		apiServerManifest); err != nil {
 		return err
 	}
 	return fleet.Until(ctx, 2*limit, "the API server of "+cluster+" answers", func() (bool, string) {

@@ -36,8 +36,11 @@ func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 		return map[string]any{"name": name, "hostPath": map[string]any{"path": path}}
 	}
 	return map[string]any{
-		"extraVolumes":      []any{volume("carried", nodeCarried), volume("layout", nodeLayout)},
-		"extraVolumeMounts": []any{map[string]any{"name": "carried", "mountPath": Carried, "readOnly": true}, map[string]any{"name": "layout", "mountPath": Layout}},
+		"extraVolumes": []any{volume("carried", nodeCarried), volume("layout", nodeLayout)},
+		"extraVolumeMounts": []any{
+			map[string]any{"name": "carried", "mountPath": Carried, "readOnly": true},
+			map[string]any{"name": "layout", "mountPath": Layout},
+		},
 	}, nil
 }
 
@@ -45,7 +48,8 @@ func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (string, error) {
 	g.exports++
 	name := fmt.Sprintf("%s-%d.tar", runtime, g.exports)
-	_, err := docker(ctx, "run", "--rm", "--user", "0:0", "--network", network, "--volume", g.options.Dir+":/files", "--volume", f.Keys()+":/keys:ro",
+	_, err := docker(ctx, "run", "--rm", "--user", "0:0", "--network", network, "--volume", g.options.Dir+":/files",
+		"--volume", f.Keys()+":/keys:ro",
 		publisherImage+":"+tag, "export", runtime, "--from", f.Location(), "--keys", "/keys", "-o", "/files/"+name,
 		"--registry-config", "/files/publisher.json", "--registry-ca", "/files/registry/tls.crt")
 	return filepath.Join(g.options.Dir, name), err
@@ -73,10 +77,12 @@ func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) err
 		return err
 	}
 	report := filepath.Join(g.options.Dir, runtime+"-report.json")
-	if output, exit := fleet.Run(ctx, f.Binaries().Agent, "export-report", "--location", "oci-layout:"+layout, "--runtime", runtime, "-o", report); exit != 0 {
+	if output, exit := fleet.Run(ctx, f.Binaries().Agent, "export-report", "--location", "oci-layout:"+layout,
+		"--runtime", runtime, "-o", report); exit != 0 {
 		return fmt.Errorf("export the report of %s: %s", runtime, output)
 	}
-	if output, exit := fleet.Run(ctx, f.Binaries().Publisher, "import-report", report, "--to", f.Place.String()); exit != 0 {
+	if output, exit := fleet.Run(ctx, f.Binaries().Publisher, "import-report", report, "--to",
+		f.Place.String()); exit != 0 {
 		return fmt.Errorf("import the report of %s: %s", runtime, output)
 	}
 	return nil
@@ -89,7 +95,8 @@ func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, err = g.clusters[cluster].inNode(ctx, "curl", "--silent", "--insecure", "--max-time", "5", "--output", "/dev/null", "https://"+registry+":"+registryPort+"/v2/")
+	_, err = g.clusters[cluster].inNode(ctx, "curl", "--silent", "--insecure", "--max-time", "5", "--output",
+		"/dev/null", "https://"+registry+":"+registryPort+"/v2/")
 	var ended *exec.ExitError
 	if errors.As(err, &ended) && slices.Contains(unconnected, ended.ExitCode()) {
 		return false, nil

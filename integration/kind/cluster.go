@@ -25,7 +25,8 @@ type cluster struct {
 func newCluster(name, dir string) *cluster {
 	return &cluster{
 		name: prefix + name, kubeconfig: filepath.Join(dir, name+"-admin.kubeconfig"),
-		provider: kindcluster.NewProvider(kindcluster.ProviderWithDocker(), kindcluster.ProviderWithLogger(log.NoopLogger{})),
+		provider: kindcluster.NewProvider(kindcluster.ProviderWithDocker(),
+			kindcluster.ProviderWithLogger(log.NoopLogger{})),
 	}
 }
 
@@ -36,8 +37,10 @@ func (c *cluster) create(ctx context.Context, m machine, network string) error {
 	if err := os.Setenv("KIND_EXPERIMENTAL_DOCKER_NETWORK", network); err != nil {
 		return err
 	}
-	err := c.provider.Create(c.name, kindcluster.CreateWithRawConfig([]byte(m.config())), kindcluster.CreateWithNodeImage(m.nodeImage),
-		kindcluster.CreateWithKubeconfigPath(c.kubeconfig), kindcluster.CreateWithWaitForReady(3*time.Minute), kindcluster.CreateWithRetain(true),
+	err := c.provider.Create(c.name, kindcluster.CreateWithRawConfig([]byte(m.config())),
+		kindcluster.CreateWithNodeImage(m.nodeImage),
+		kindcluster.CreateWithKubeconfigPath(c.kubeconfig), kindcluster.CreateWithWaitForReady(3*time.Minute),
+		kindcluster.CreateWithRetain(true),
 		kindcluster.CreateWithDisplayUsage(false), kindcluster.CreateWithDisplaySalutation(false))
 	if err != nil {
 		return fmt.Errorf("create kind cluster %s: %w", c.name, err)
@@ -81,7 +84,8 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 	if err := save.Start(); err != nil {
 		return err
 	}
-	load := exec.CommandContext(ctx, "docker", "exec", "-i", c.node(), "ctr", "--namespace=k8s.io", "images", "import", "--digests", "--snapshotter=overlayfs", "-")
+	load := exec.CommandContext(ctx, "docker", "exec", "-i", c.node(), "ctr", "--namespace=k8s.io", "images", "import",
+		"--digests", "--snapshotter=overlayfs", "-")
 	load.Stdin = pipe
 	if _, err = run(ctx, load); err != nil {
 		pipe.Close() // or docker save would block
@@ -129,7 +133,8 @@ func (c *cluster) Stop() error {
 
 // address returns the node's address in its network.
 func address(ctx context.Context, container string) (string, error) {
-	found, err := docker(ctx, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}", container)
+	found, err := docker(ctx, "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}",
+		container)
 	if err != nil {
 		return "", err
 	}

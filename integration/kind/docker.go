@@ -29,7 +29,9 @@ func run(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Run(); err != nil {
-		return strings.TrimSpace(out.String()), fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args[:min(len(cmd.Args), 6)], " "), errors.Join(err, ctx.Err()), tail(problems.String()+out.String()))
+		return strings.TrimSpace(out.String()),
+			fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args[:min(len(cmd.Args), 6)], " "), errors.Join(err, ctx.Err()),
+				tail(problems.String()+out.String()))
 	}
 	return strings.TrimSpace(out.String()), nil
 }

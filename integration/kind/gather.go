@@ -33,7 +33,9 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 			keep(name+"-"+p.deployment+".log", p.log)
 		}
 		if err := c.provider.CollectLogs(c.name, filepath.Join(dir, name)); err != nil {
-			keep(name+"-logs.txt", func(context.Context) (string, error) { return "not all logs of the node could be read:", err })
+			keep(name+"-logs.txt", func(context.Context) (string, error) {
+				return "not all logs of the node could be read:", err
+			})
 		}
 	}
 	for _, container := range []string{registryContainer, tokenContainer} {
@@ -48,10 +50,12 @@ func (g *Ground) Gather(ctx context.Context, dir string) error {
 // gathered maps files to the kubectl arguments that fill them. Kinds that some clusters lack have their own file,
 // because one missing kind fails the whole command.
 var gathered = map[string][]string{
-	"pods.txt":             {"get", "pods", "--all-namespaces", "-o", "wide"},
-	"describe.txt":         {"describe", "pods", "--all-namespaces"},
-	"events.txt":           {"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"},
-	"fleet.yaml":           {"get", "kymas,manifests,moduletemplates,modulereleasemetas", "--all-namespaces", "-o", "yaml"},
+	"pods.txt":     {"get", "pods", "--all-namespaces", "-o", "wide"},
+	"describe.txt": {"describe", "pods", "--all-namespaces"},
+	"events.txt":   {"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"},
+	"fleet.yaml": {
+		"get", "kymas,manifests,moduletemplates,modulereleasemetas", "--all-namespaces", "-o", "yaml",
+	},
 	"rollouts.yaml":        {"get", "rollouts,rolloutpolicies", "--all-namespaces", "-o", "yaml"},
 	"workloads.yaml":       {"get", "deployments,configmaps", "--all-namespaces", "-o", "yaml"},
 	"networkpolicies.yaml": {"get", "networkpolicies", "--all-namespaces", "-o", "yaml"},

@@ -37,7 +37,8 @@ func buildImages(ctx context.Context, checkout, dir string) error {
 	defer os.RemoveAll(dir)
 	p := packer{checkout: checkout, dir: dir}
 	// Most are compiled together, because they share most packages.
-	if err := p.compile(ctx, tag, "", "./kcp-publisher", "./skr-agent", "./integration/registry/serve", "./integration/samplemodule/operator", "./integration/kind/dialer", "./hack/images"); err != nil {
+	if err := p.compile(ctx, tag, "", "./kcp-publisher", "./skr-agent", "./integration/registry/serve",
+		"./integration/samplemodule/operator", "./integration/kind/dialer", "./hack/images"); err != nil {
 		return err
 	}
 	if err := p.compile(ctx, AgentBetter, "skr-agent", "./skr-agent"); err != nil {
@@ -52,7 +53,8 @@ func buildImages(ctx context.Context, checkout, dir string) error {
 			return err
 		}
 	}
-	if err := p.pack(ctx, repository, tag, p.program(tag, "kcp-publisher"), p.program(tag, "skr-agent"), p.program(tag, "registry"), p.program(tag, "dialer")); err != nil {
+	if err := p.pack(ctx, repository, tag, p.program(tag, "kcp-publisher"), p.program(tag, "skr-agent"),
+		p.program(tag, "registry"), p.program(tag, "dialer")); err != nil {
 		return err
 	}
 	for _, version := range []string{AgentBetter, AgentBad} {
@@ -61,7 +63,8 @@ func buildImages(ctx context.Context, checkout, dir string) error {
 		}
 	}
 	for _, version := range moduleVersions {
-		if err := p.pack(ctx, samplemodule.ImageRepository, version, p.program(tag, samplemodule.Operator)); err != nil {
+		if err := p.pack(ctx, samplemodule.ImageRepository, version,
+			p.program(tag, samplemodule.Operator)); err != nil {
 			return err
 		}
 	}
@@ -79,7 +82,9 @@ func (p packer) compile(ctx context.Context, version, name string, programs ...s
 	if name == "" {
 		output += "/"
 	}
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + version, "-o", output}, programs...)...)
+	cmd := exec.CommandContext(ctx, "go",
+		append([]string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + version, "-o", output},
+			programs...)...)
 	cmd.Dir, cmd.Env = p.checkout, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if _, err := run(ctx, cmd); err != nil {
 		return fmt.Errorf("compile the images' programs: %w", err)
@@ -114,7 +119,8 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 
 // madeImages returns all images that buildImages builds.
 func madeImages() []string {
-	return append(runtimeImages(), publisherImage+":"+tag, registryImage+":"+tag, agentImage+":"+AgentBetter, agentImage+":"+AgentBad)
+	return append(runtimeImages(), publisherImage+":"+tag, registryImage+":"+tag, agentImage+":"+AgentBetter,
+		agentImage+":"+AgentBad)
 }
 
 // runtimeImages returns the images of the pods in a runtime.

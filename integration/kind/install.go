@@ -44,9 +44,11 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 		// The location does not contain the token service's port.
 		"networkPolicy": map[string]any{"egressPorts": ports},
 		"webhook":       map[string]any{"enabled": true},
-		"tokenService":  map[string]any{"enabled": true, "keysSecretName": "registry-keys", "moduleRepositories": []string{moduleRepositories}},
-		"takeover":      map[string]any{"enabled": true},
-		"extraArgs":     flags,
+		"tokenService": map[string]any{
+			"enabled": true, "keysSecretName": "registry-keys", "moduleRepositories": []string{moduleRepositories},
+		},
+		"takeover":  map[string]any{"enabled": true},
+		"extraArgs": flags,
 	}
 	return g.install(ctx, g.clusters[fleet.ControlPlane], publisherRelease, publisherNamespace, values)
 }
@@ -79,7 +81,9 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 var ports = []int{443, 6443, 5000, 5443}
 
 // install installs or upgrades a chart with Helm and waits until its pods are ready.
-func (g *Ground) install(ctx context.Context, c *cluster, name, namespace string, values map[string]any) (fleet.Program, error) {
+func (g *Ground) install(
+	ctx context.Context, c *cluster, name, namespace string, values map[string]any,
+) (fleet.Program, error) {
 	chart := filepath.Join("charts", name)
 	if g.options.Release != "" {
 		var err error
@@ -96,7 +100,8 @@ func (g *Ground) install(ctx context.Context, c *cluster, name, namespace string
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		return nil, err
 	}
-	helm := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/helm/go.mod", "helm", "upgrade", "--install", name, chart,
+	helm := exec.CommandContext(ctx, "go", "tool", "-modfile=hack/helm/go.mod", "helm", "upgrade", "--install", name,
+		chart,
 		"--namespace", namespace, "--kubeconfig", c.kubeconfig, "--values", path, "--wait", "--timeout", limit.String())
 	helm.Dir = g.options.Checkout
 	if _, err := run(ctx, helm); err != nil {
@@ -129,10 +134,14 @@ func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 	if err != nil {
 		return err
 	}
-	ca := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: "registry-ca"}, Data: map[string]string{"ca.crt": string(certificate)}}
+	ca := &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: "registry-ca"},
+		Data:       map[string]string{"ca.crt": string(certificate)},
+	}
 	var problems []error
 	for _, object := range []client.Object{publisherKeys, registryKeys, credentials, ca} {
-		if err := f.Control.Create(ctx, object); !apierrors.IsAlreadyExists(err) { // it exists when the publisher is started again
+		// it exists when the publisher is started again
+		if err := f.Control.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
 			problems = append(problems, err)
 		}
 	}
@@ -141,7 +150,9 @@ func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 
 // keySecret returns a Secret for the publisher's namespace with files of the fleet's key folder.
 func keySecret(f *fleet.Fleet, name string, files ...string) (*corev1.Secret, error) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: name}, Data: map[string][]byte{}}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: publisherNamespace, Name: name}, Data: map[string][]byte{},
+	}
 	for _, file := range files {
 		data, err := os.ReadFile(filepath.Join(f.Keys(), file))
 		if err != nil {
@@ -154,7 +165,8 @@ func keySecret(f *fleet.Fleet, name string, files ...string) (*corev1.Secret, er
 
 // publisherConfig writes the publisher's docker config.json, with its password for the registry.
 func (g *Ground) publisherConfig(ctx context.Context, f *fleet.Fleet) error {
-	config, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_publisher", "--keys", f.Keys(), "--location", f.Location())
+	config, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_publisher", "--keys", f.Keys(),
+		"--location", f.Location())
 	if exit != 0 {
 		return fmt.Errorf("make the publisher's credentials: %s", config)
 	}

@@ -15,10 +15,23 @@ func TestOrdinaryMachinesGetKindsDefaults(t *testing.T) {
 		has     []string
 		hasNot  []string
 	}{
-		{"an ordinary machine", machine{nodeImage: defaults.Image}, nil, []string{"disableDefaultCNI", "restrict_oom_score_adj", "failCgroupV1"}},
-		{"one that cannot pull", machine{nodeImage: ownNodeImage + "v1"}, []string{"disableDefaultCNI"}, []string{"restrict_oom_score_adj", "failCgroupV1"}},
-		{"one with old cgroups", machine{nodeImage: defaults.Image, oldCgroups: true}, []string{"failCgroupV1: false"}, []string{"restrict_oom_score_adj"}},
-		{"one that withholds capabilities", machine{nodeImage: defaults.Image, withholds: true}, []string{"restrict_oom_score_adj = true"}, []string{"failCgroupV1"}},
+		{
+			"an ordinary machine", machine{nodeImage: defaults.Image}, nil, []string{
+				"disableDefaultCNI", "restrict_oom_score_adj", "failCgroupV1",
+			},
+		},
+		{
+			"one that cannot pull", machine{nodeImage: ownNodeImage + "v1"}, []string{"disableDefaultCNI"},
+			[]string{"restrict_oom_score_adj", "failCgroupV1"},
+		},
+		{
+			"one with old cgroups", machine{nodeImage: defaults.Image, oldCgroups: true},
+			[]string{"failCgroupV1: false"}, []string{"restrict_oom_score_adj"},
+		},
+		{
+			"one that withholds capabilities", machine{nodeImage: defaults.Image, withholds: true},
+			[]string{"restrict_oom_score_adj = true"}, []string{"failCgroupV1"},
+		},
 	} {
 		config := c.machine.config()
 		if err := yaml.Unmarshal([]byte(config), &map[string]any{}); err != nil {
@@ -70,10 +83,16 @@ func TestThereIsOneRunAtATime(t *testing.T) {
 
 func TestOnlyLeftoversOfRunsAreRemoved(t *testing.T) {
 	ours := map[string][]string{
-		"container": {"kyma-pull-test-kcp-control-plane", "kyma-pull-test-registry"}, "volume": {"kyma-pull-test-registry"}, "network": {"kyma-pull-test-net"},
-		"image": {"kyma-pull.test/skr-agent:bad", "kyma-pull.test/kcp-publisher:test", "kyma-pull.dev/beacon-operator:1.0.0"},
+		"container": {"kyma-pull-test-kcp-control-plane", "kyma-pull-test-registry"},
+		"volume":    {"kyma-pull-test-registry"}, "network": {"kyma-pull-test-net"},
+		"image": {
+			"kyma-pull.test/skr-agent:bad", "kyma-pull.test/kcp-publisher:test", "kyma-pull.dev/beacon-operator:1.0.0",
+		},
 	}
-	others := []string{"kyma-pull-kcp-control-plane", "kyma-pull-kind-node-build", "kyma-pull/kind-node:v1", "kyma-pull.test/skr-agent:mine", "kind", "<none>:<none>"}
+	others := []string{
+		"kyma-pull-kcp-control-plane", "kyma-pull-kind-node-build", "kyma-pull/kind-node:v1",
+		"kyma-pull.test/skr-agent:mine", "kind", "<none>:<none>",
+	}
 	for _, m := range everything {
 		what := m.list[0]
 		for _, name := range ours[what] {
@@ -90,7 +109,8 @@ func TestOnlyLeftoversOfRunsAreRemoved(t *testing.T) {
 }
 
 func TestDroppedPacketsAreCounted(t *testing.T) {
-	rules := "Chain KYMA-PULL-LINK (2 references)\n    pkts      bytes target     prot opt in     out     source               destination\n" +
+	rules := "Chain KYMA-PULL-LINK (2 references)\n    pkts      bytes target     prot opt in     out     source     " +
+		"          destination\n" +
 		"      12      720 DROP       0    --  *      *       0.0.0.0/0            0.0.0.0/0\n"
 	if n, err := dropped(rules); n != 12 || err != nil {
 		t.Errorf("%d, %v", n, err)

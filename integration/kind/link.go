@@ -41,7 +41,8 @@ func (l *link) slow(ctx context.Context) (string, error) {
 	if !strings.Contains(err.Error(), "qdisc kind is unknown") {
 		return "", err
 	}
-	_, err = l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "1mbit", "burst", "16kb", "latency", "400ms")
+	_, err = l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "tbf", "rate", "1mbit", "burst",
+		"16kb", "latency", "400ms")
 	return "tc tbf 1mbit, as this kernel has no netem", err
 }
 
@@ -83,7 +84,8 @@ func (l *link) clear(ctx context.Context) error {
 		return err
 	}
 	for rule := range strings.Lines(rules) {
-		if args := strings.Fields(rule); len(args) > 1 && args[0] == "-A" && args[1] != chain && strings.HasSuffix(strings.TrimSpace(rule), "-j "+chain) {
+		if args := strings.Fields(rule); len(args) > 1 && args[0] == "-A" && args[1] != chain &&
+			strings.HasSuffix(strings.TrimSpace(rule), "-j "+chain) {
 			if err := l.iptables(ctx, append([]string{"-D"}, args[1:]...)...); err != nil {
 				return err
 			}

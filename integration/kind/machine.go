@@ -25,7 +25,8 @@ const ownNodeImage = "kyma-pull/kind-node:"
 const pullTimeout = 10 * time.Minute
 
 // ErrNoDocker means that this machine has no running Docker.
-var ErrNoDocker = errors.New("Docker does not answer: start it, or on a bare Debian run `hack/offline/kind-node/dockerd start` as root")
+var ErrNoDocker = errors.New(
+	"Docker does not answer: start it, or on a bare Debian run `hack/offline/kind-node/dockerd start` as root")
 
 // machine describes the machine of the clusters.
 type machine struct {
@@ -85,7 +86,9 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 	if err == nil {
 		return defaults.Image, nil
 	}
-	fmt.Fprintf(progress, "kind: it cannot be pulled (%s); taking one that hack/offline/kind-node/build makes, ten minutes once …\n", strings.Join(strings.Fields(err.Error()), " "))
+	fmt.Fprintf(progress,
+		"kind: it cannot be pulled (%s); taking one that hack/offline/kind-node/build makes, ten minutes once …\n",
+		strings.Join(strings.Fields(err.Error()), " "))
 	cmd := exec.CommandContext(ctx, filepath.Join(checkout, "hack", "offline", "kind-node", "build"))
 	cmd.Stderr = progress
 	output, err := cmd.Output()
@@ -102,7 +105,8 @@ func (m machine) config() string {
 		text += "networking: {disableDefaultCNI: true}\n" // the image has one
 	}
 	if m.withholds {
-		text += "containerdConfigPatches:\n- |-\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    restrict_oom_score_adj = true\n"
+		text += "containerdConfigPatches:\n- |-\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    " +
+			"restrict_oom_score_adj = true\n"
 	}
 	if m.oldCgroups {
 		text += "kubeadmConfigPatches:\n- |\n  kind: KubeletConfiguration\n  failCgroupV1: false\n"

@@ -20,14 +20,19 @@ func TestKindsOwnNodeImageIsTakenWhereItCanBeHad(t *testing.T) {
 	}{
 		{name: "the image that the user names", named: "mine", want: "mine"},
 		{name: "Docker has it", present: true, pulls: true, want: defaults.Image, called: "image inspect"},
-		{name: "it can be pulled, and one was built before", pulls: true, want: defaults.Image, called: "image inspect,pull --quiet"},
+		{
+			name: "it can be pulled, and one was built before", pulls: true, want: defaults.Image,
+			called: "image inspect,pull --quiet",
+		},
 		{name: "it cannot be pulled", want: built, called: "image inspect,pull --quiet,build"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			calls := filepath.Join(dir, "calls")
-			script(t, filepath.Join(dir, "docker"), `echo "$1 $2" >>`+calls+`; case "$1 $3" in "image `+defaults.Image+`") `+exit(c.present)+`;; pull*) `+exit(c.pulls)+`;; esac`)
-			script(t, filepath.Join(dir, "hack", "offline", "kind-node", "build"), `echo build >>`+calls+`; echo `+built)
+			script(t, filepath.Join(dir, "docker"), `echo "$1 $2" >>`+calls+`; case "$1 $3" in "image `+defaults.Image+
+				`") `+exit(c.present)+`;; pull*) `+exit(c.pulls)+`;; esac`)
+			script(t, filepath.Join(dir, "hack", "offline", "kind-node", "build"), `echo build >>`+calls+`; echo `+
+				built)
 			t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 			t.Setenv(EnvNodeImage, c.named)
 			got, err := NodeImage(t.Context(), dir, t.Output())

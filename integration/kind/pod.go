@@ -24,10 +24,12 @@ const limit = 2 * time.Minute
 func (p *pod) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	if _, err := p.cluster.kubectl(ctx, "-n", p.namespace, "scale", "deployment/"+p.deployment, "--replicas=0"); err != nil {
+	if _, err := p.cluster.kubectl(ctx, "-n", p.namespace, "scale", "deployment/"+p.deployment,
+		"--replicas=0"); err != nil {
 		return err
 	}
-	_, err := p.cluster.kubectl(ctx, "-n", p.namespace, "wait", "pod", "-l", p.selector(), "--for=delete", "--timeout=90s")
+	_, err := p.cluster.kubectl(ctx, "-n", p.namespace, "wait", "pod", "-l", p.selector(), "--for=delete",
+		"--timeout=90s")
 	return err
 }
 
@@ -48,11 +50,12 @@ func (p *pod) Kill() error {
 			return err
 		}
 	}
-	return fleet.Until(ctx, limit, fmt.Sprintf("containers %v of %s have ended", killed, p.deployment), func() (bool, string) {
-		now, err := p.running(ctx)
-		left := slices.DeleteFunc(now, func(container string) bool { return !slices.Contains(killed, container) })
-		return err == nil && len(left) == 0, fmt.Sprint(left, err)
-	})
+	return fleet.Until(ctx, limit, fmt.Sprintf("containers %v of %s have ended", killed, p.deployment),
+		func() (bool, string) {
+			now, err := p.running(ctx)
+			left := slices.DeleteFunc(now, func(container string) bool { return !slices.Contains(killed, container) })
+			return err == nil && len(left) == 0, fmt.Sprint(left, err)
+		})
 }
 
 // running returns the ids of the program's running containers from the node's containerd. A container has the name of
@@ -64,7 +67,8 @@ func (p *pod) running(ctx context.Context) ([]string, error) {
 }
 
 func (p *pod) kill(ctx context.Context, container string) error {
-	said, err := p.cluster.inNode(ctx, "crictl", "inspect", "--output", "go-template", "--template", "{{.info.pid}}", container)
+	said, err := p.cluster.inNode(ctx, "crictl", "inspect", "--output", "go-template", "--template", "{{.info.pid}}",
+		container)
 	if err != nil {
 		return err
 	}

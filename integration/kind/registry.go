@@ -72,13 +72,20 @@ auth:
 		}
 	}
 	// As root, because root owns the volume and another user owns the mounted files.
-	common := []string{"run", "--detach", "--user", "0:0", "--volume", s.dir + ":/etc/registry:ro", "--volume", registryVolume + ":/data", "--volume", s.keys + ":/keys:ro"}
+	common := []string{
+		"run", "--detach", "--user", "0:0", "--volume", s.dir + ":/etc/registry:ro", "--volume",
+		registryVolume + ":/data", "--volume", s.keys + ":/keys:ro",
+	}
 	for _, container := range [][]string{
-		append(common, "--name", registryContainer, "--network", s.network, "--network-alias", registryName, registryImage+":"+tag, "/etc/registry/config.yaml"),
-		append(common, "--name", tokenContainer, "--network", "container:"+registryContainer, publisherImage+":"+tag, "token-service",
-			"--keys", "/keys", "--location", location, "--service", registryName, "--module-repository", moduleRepositories, "--bind-address", ":"+tokenPort,
+		append(common, "--name", registryContainer, "--network", s.network, "--network-alias", registryName,
+			registryImage+":"+tag, "/etc/registry/config.yaml"),
+		append(common, "--name", tokenContainer, "--network", "container:"+registryContainer, publisherImage+":"+tag,
+			"token-service",
+			"--keys", "/keys", "--location", location, "--service", registryName, "--module-repository",
+			moduleRepositories, "--bind-address", ":"+tokenPort,
 			"--tls-certificate", "/etc/registry/tls.crt", "--tls-key", "/etc/registry/tls.key"),
-		append(common, "--name", ownerContainer, "--publish", "127.0.0.1::5000", registryImage+":"+tag, "/etc/registry/owner.yaml"),
+		append(common, "--name", ownerContainer, "--publish", "127.0.0.1::5000", registryImage+":"+tag,
+			"/etc/registry/owner.yaml"),
 	} {
 		if _, err := docker(ctx, container...); err != nil {
 			return err

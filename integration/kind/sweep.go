@@ -41,7 +41,11 @@ type made struct {
 
 // In this order, because containers use the other objects.
 var everything = []made{
-	{[]string{"container", "ls", "--all", "--format", "{{.Names}}"}, hasPrefix, []string{"container", "rm", "--force", "--volumes"}},
+	{
+		[]string{"container", "ls", "--all", "--format", "{{.Names}}"}, hasPrefix, []string{
+			"container", "rm", "--force", "--volumes",
+		},
+	},
 	{[]string{"volume", "ls", "--format", "{{.Name}}"}, hasPrefix, []string{"volume", "rm", "--force"}},
 	{[]string{"network", "ls", "--format", "{{.Name}}"}, hasPrefix, []string{"network", "rm"}},
 	{[]string{"image", "ls", "--format", "{{.Repository}}:{{.Tag}}"}, isImage, []string{"image", "rm"}},

@@ -29,7 +29,8 @@ func untilAnswered(t *testing.T, r *fleet.Runtime) {
 			return false, err.Error()
 		}
 		answer := &corev1.ConfigMap{}
-		err := r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "beacon-default"}, answer)
+		err := r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "beacon-default"},
+			answer)
 		state, _, _ := unstructured.NestedString(beacon.Object, "status", "state")
 		return state == "Ready" && answer.Data["text"] == "ahoy", fmt.Sprint(beacon.Object["status"], answer.Data, err)
 	})

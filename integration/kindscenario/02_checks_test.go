@@ -29,7 +29,8 @@ func TestCheckOfPodsProvesAWave(t *testing.T) {
 				APIVersion: "v1", Kind: "Pod", Namespace: v1beta2.RuntimeNamespace,
 				Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": samplemodule.Operator}},
 				Expression: fmt.Sprintf(
-					"size(objects) > 0 && objects.all(p, p.status.phase == 'Running' && p.spec.containers[0].image == %q)",
+					"size(objects) > 0 && objects.all(p, p.status.phase == 'Running' && p.spec.containers[0].image "+
+						"== %q)",
 					samplemodule.Image(samplemodule.VersionBetter),
 				),
 			},

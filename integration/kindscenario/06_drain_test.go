@@ -28,7 +28,8 @@ func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 	})
 	before := readyPods(podsOf(t, control, sample.Namespace, "kcp-publisher"))
 	left := func() []string {
-		return slices.DeleteFunc(readyPods(podsOf(t, control, sample.Namespace, "kcp-publisher")), func(name string) bool { return !slices.Contains(before, name) })
+		return slices.DeleteFunc(readyPods(podsOf(t, control, sample.Namespace, "kcp-publisher")),
+			func(name string) bool { return !slices.Contains(before, name) })
 	}
 	drained := drain(t, fleet.ControlPlane, "app.kubernetes.io/name=kcp-publisher")
 	until(t, "one publisher is evicted, and the one for it waits for a node", func() (bool, string) {
@@ -77,7 +78,8 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	evicted := 0
 	for name, value := range map[string]string{"app.kubernetes.io/name": "skr-agent", "app": samplemodule.Operator} {
 		var pods corev1.PodList
-		must(t, r.API.List(ctx, &pods, client.InNamespace(v1beta2.RuntimeNamespace), client.MatchingLabels{name: value}))
+		must(t, r.API.List(ctx, &pods, client.InNamespace(v1beta2.RuntimeNamespace),
+			client.MatchingLabels{name: value}))
 		for _, p := range pods.Items {
 			// As kubectl drain does, retry until the control plane knows that a pod that just came back is ready.
 			must(t, fleet.Until(ctx, time.Minute, "pod "+p.Name+" may be evicted", func() (bool, string) {
@@ -104,7 +106,8 @@ func drain(t *testing.T, cluster, label string) <-chan error {
 	undo(func(ctx context.Context) error { return uncordon(ctx, cluster) })
 	drained := make(chan error, 1)
 	go func() {
-		_, err := stage.kind.Kubectl(t.Context(), cluster, "drain", node, "--pod-selector", label, "--delete-emptydir-data", "--timeout=4m")
+		_, err := stage.kind.Kubectl(t.Context(), cluster, "drain", node, "--pod-selector", label,
+			"--delete-emptydir-data", "--timeout=4m")
 		drained <- err
 	}()
 	return drained
@@ -112,7 +115,8 @@ func drain(t *testing.T, cluster, label string) <-chan error {
 
 func nodeOf(t *testing.T, cluster string) string {
 	t.Helper()
-	node, err := stage.kind.Kubectl(t.Context(), cluster, "get", "nodes", "--output", "jsonpath={.items[0].metadata.name}")
+	node, err := stage.kind.Kubectl(t.Context(), cluster, "get", "nodes", "--output",
+		"jsonpath={.items[0].metadata.name}")
 	must(t, err)
 	return node
 }
@@ -131,7 +135,8 @@ func evict(ctx context.Context, api client.Client, namespace, name string) error
 func podsOf(t *testing.T, api client.Client, namespace, program string) []corev1.Pod {
 	t.Helper()
 	var pods corev1.PodList
-	must(t, api.List(t.Context(), &pods, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": program}))
+	must(t, api.List(t.Context(), &pods, client.InNamespace(namespace),
+		client.MatchingLabels{"app.kubernetes.io/name": program}))
 	return pods.Items
 }
 

@@ -18,7 +18,9 @@ func bulk() sample.Version {
 	const objects = 1000
 	var manifest strings.Builder
 	for i := range objects {
-		fmt.Fprintf(&manifest, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: bulk-%d, namespace: kyma-system, labels: {app: bulk}}\ndata: {text: %s}\n", i, strings.Repeat("x", 900))
+		fmt.Fprintf(&manifest,
+			"---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: bulk-%d, namespace: kyma-system, labels: {app: "+
+				"bulk}}\ndata: {text: %s}\n", i, strings.Repeat("x", 900))
 	}
 	return sample.Version{Module: "bulk", Version: "1.0.0", Manifest: manifest.String()}
 }
@@ -28,7 +30,8 @@ func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	memory(t, "at rest")
-	restarts := restartsOf(t, r.API, v1beta2.RuntimeNamespace, "skr-agent") + restartsOf(t, stage.fleet.Control, sample.Namespace, "kcp-publisher")
+	restarts := restartsOf(t, r.API, v1beta2.RuntimeNamespace, "skr-agent") + restartsOf(t, stage.fleet.Control,
+		sample.Namespace, "kcp-publisher")
 	must(t, stage.fleet.Offer(ctx, bulk()))
 	must(t, stage.fleet.Release(ctx, "bulk", bulk().Component(), sample.Channel("regular", "1.0.0")))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
@@ -38,7 +41,8 @@ func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 	installed := memory(t, "with 1,000 objects installed")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:len(spec.Modules)-1] }))
 	must(t, r.UntilGone(ctx, "bulk"))
-	if now := restartsOf(t, r.API, v1beta2.RuntimeNamespace, "skr-agent") + restartsOf(t, stage.fleet.Control, sample.Namespace, "kcp-publisher"); now != restarts {
+	if now := restartsOf(t, r.API, v1beta2.RuntimeNamespace, "skr-agent") + restartsOf(t, stage.fleet.Control,
+		sample.Namespace, "kcp-publisher"); now != restarts {
 		t.Errorf("containers ended: %d times, and %d before", now, restarts)
 	}
 	for _, m := range installed {
@@ -52,11 +56,13 @@ func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 func memory(t *testing.T, when string) []kind.Memory {
 	t.Helper()
 	var all []kind.Memory
-	for name, program := range map[string]fleet.Program{"agent": stage.berlin.Agent(), "publisher": stage.fleet.Publisher()} {
+	for name, program := range map[string]fleet.Program{"agent": stage.berlin.Agent(),
+		"publisher": stage.fleet.Publisher()} {
 		found, err := stage.kind.Memory(t.Context(), program)
 		must(t, err)
 		for _, m := range found {
-			t.Logf("%s %s: working set %d MiB, peak %d MiB, limit %d MiB", name, when, m.WorkingSet>>20, m.Peak>>20, m.Limit>>20)
+			t.Logf("%s %s: working set %d MiB, peak %d MiB, limit %d MiB", name, when, m.WorkingSet>>20, m.Peak>>20,
+				m.Limit>>20)
 			if m.Limit > 2<<30 {
 				t.Errorf("%s has no limit", name)
 			}

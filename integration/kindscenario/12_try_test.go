@@ -20,7 +20,9 @@ func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 	var had []*fleet.Runtime
 	for _, r := range []*fleet.Runtime{stage.berlin, stage.tokyo} {
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-			left := slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == samplemodule.Module })
+			left := slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool {
+				return m.Name == samplemodule.Module
+			})
 			if len(left) < len(spec.Modules) {
 				had = append(had, r)
 			}
@@ -30,7 +32,9 @@ func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 	}
 	// Start without the earlier release, so that the older version is not a downgrade that a rollout holds.
 	must(t, stage.fleet.Control.Delete(ctx, sample.Release(samplemodule.Module, samplemodule.Good().Component())))
-	verdicts, err := try.Run(ctx, try.Options{Fleet: stage.fleet, Runtimes: [2]*fleet.Runtime{stage.berlin, stage.tokyo}, Progress: os.Stderr})
+	verdicts, err := try.Run(ctx, try.Options{
+		Fleet: stage.fleet, Runtimes: [2]*fleet.Runtime{stage.berlin, stage.tokyo}, Progress: os.Stderr,
+	})
 	must(t, err)
 	var printed strings.Builder
 	try.Print(&printed, verdicts)

@@ -39,8 +39,10 @@ type policed struct {
 func (p policed) isCutOff(t *testing.T) {
 	labels := p.labels(t)
 	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001
-	double, doubleIP := p.run(t, p.namespace, "double", corev1.ContainerPort{Name: "metrics", ContainerPort: metrics}, corev1.ContainerPort{ContainerPort: probes})
-	stranger, strangerIP := p.run(t, metav1.NamespaceDefault, "stranger", corev1.ContainerPort{ContainerPort: registry}, corev1.ContainerPort{ContainerPort: unknown})
+	double, doubleIP := p.run(t, p.namespace, "double", corev1.ContainerPort{Name: "metrics", ContainerPort: metrics},
+		corev1.ContainerPort{ContainerPort: probes})
+	stranger, strangerIP := p.run(t, metav1.NamespaceDefault, "stranger", corev1.ContainerPort{ContainerPort: registry},
+		corev1.ContainerPort{ContainerPort: unknown})
 	untilAll := func(when, refused string) {
 		p.untilDialed(t, when, double, strangerIP, unknown, refused)
 		p.untilDialed(t, when, stranger, doubleIP, probes, refused)
@@ -77,13 +79,16 @@ func (p policed) run(t *testing.T, namespace, name string, ports ...corev1.Conta
 	}
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "dialer", Image: kind.DialerImage, Args: args, Ports: ports}}},
+		Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "dialer", Image: kind.DialerImage, Args: args, Ports: ports}},
+		},
 	}
 	must(t, p.api.Create(t.Context(), pod))
 	undo(func(ctx context.Context) error { return p.api.Delete(ctx, pod, client.GracePeriodSeconds(0)) })
 	until(t, "pod "+name+" runs", func() (bool, string) {
 		err := p.api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
-		return err == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "", fmt.Sprint(pod.Status.Phase, err)
+		return err == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "",
+			fmt.Sprint(pod.Status.Phase, err)
 	})
 	return pod, pod.Status.PodIP
 }
@@ -104,7 +109,8 @@ const (
 func (p policed) untilDialed(t *testing.T, when string, from *corev1.Pod, to string, port int, want string) {
 	t.Helper()
 	until(t, fmt.Sprintf("%s, port %d %s pod %s", when, port, want, from.Name), func() (bool, string) {
-		output, err := stage.kind.Kubectl(t.Context(), p.cluster, "-n", from.Namespace, "exec", from.Name, "--", "/dialer", "dial", fmt.Sprintf("%s:%d", to, port))
+		output, err := stage.kind.Kubectl(t.Context(), p.cluster, "-n", from.Namespace, "exec", from.Name, "--",
+			"/dialer", "dial", fmt.Sprintf("%s:%d", to, port))
 		return err == nil && output == want, fmt.Sprint(output, err)
 	})
 }

@@ -34,18 +34,27 @@ func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	agentKey := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}
 	foreignKey := client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "any"}
 	for what, err := range map[string]error{
-		"the publisher reads Secrets of kube-system":        publisher.List(ctx, &corev1.SecretList{}, client.InNamespace(metav1.NamespaceSystem)),
-		"the publisher deletes from the catalog":            publisher.Delete(ctx, samplemodule.Good().Template()),
-		"the publisher creates Pods":                        publisher.Create(ctx, podIn(sample.Namespace)),
-		"the agent creates Pods in default":                 agent.Create(ctx, podIn(metav1.NamespaceDefault)),
-		"the agent creates Pods in its own namespace":       agent.Create(ctx, podIn(v1beta2.RuntimeNamespace)),
-		"the agent reads a Secret of kube-system":           agent.Get(ctx, foreignKey, &corev1.Secret{}),
-		"the agent gives itself all rights":                 agent.Create(ctx, clusterAdmin("escape", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"})),
-		"a workload of the runtime reads the agent's key":   tenant.Get(ctx, agentKey, &corev1.Secret{}),
-		"a workload of the runtime writes Manifests":        tenant.Delete(ctx, manifestOfBeacon()),
-		"a workload of the runtime reads the module's CRs":  tenant.Get(ctx, client.ObjectKeyFromObject(defaultBeacon()), defaultBeacon()),
-		"a workload of the runtime changes its Kyma":        tenant.Delete(ctx, &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}}),
-		"a workload of the runtime reads the agent's lease": tenant.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent.kyma-pull.dev"}, &coordinationv1.Lease{}),
+		"the publisher reads Secrets of kube-system": publisher.List(ctx, &corev1.SecretList{},
+			client.InNamespace(metav1.NamespaceSystem)),
+		"the publisher deletes from the catalog":      publisher.Delete(ctx, samplemodule.Good().Template()),
+		"the publisher creates Pods":                  publisher.Create(ctx, podIn(sample.Namespace)),
+		"the agent creates Pods in default":           agent.Create(ctx, podIn(metav1.NamespaceDefault)),
+		"the agent creates Pods in its own namespace": agent.Create(ctx, podIn(v1beta2.RuntimeNamespace)),
+		"the agent reads a Secret of kube-system":     agent.Get(ctx, foreignKey, &corev1.Secret{}),
+		"the agent gives itself all rights": agent.Create(ctx,
+			clusterAdmin("escape", rbacv1.Subject{
+				Kind: rbacv1.ServiceAccountKind, Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent",
+			})),
+		"a workload of the runtime reads the agent's key": tenant.Get(ctx, agentKey, &corev1.Secret{}),
+		"a workload of the runtime writes Manifests":      tenant.Delete(ctx, manifestOfBeacon()),
+		"a workload of the runtime reads the module's CRs": tenant.Get(ctx,
+			client.ObjectKeyFromObject(defaultBeacon()), defaultBeacon()),
+		"a workload of the runtime changes its Kyma": tenant.Delete(ctx, &v1beta2.Kyma{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
+		}),
+		"a workload of the runtime reads the agent's lease": tenant.Get(ctx,
+			client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent.kyma-pull.dev"},
+			&coordinationv1.Lease{}),
 	} {
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("%s: %v", what, err)
@@ -61,13 +70,17 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	writer := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "writer"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: "default"}},
+		Subjects: []rbacv1.Subject{
+			{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceDefault, Name: "default"},
+		},
 	}
 	must(t, r.API.Create(ctx, writer))
 	undo(func(ctx context.Context) error { return r.API.Delete(ctx, writer) })
 	tenant := impersonate(t, r.ID, metav1.NamespaceDefault, "default")
 	until(t, "the tenant may write in kyma-system", func() (bool, string) {
-		err := tenant.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, GenerateName: "mine-"}}, client.DryRunAll)
+		err := tenant.Create(ctx,
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace,
+				GenerateName: "mine-"}}, client.DryRunAll)
 		return err == nil, fmt.Sprint(err)
 	})
 	for _, own := range []client.Object{
@@ -88,11 +101,17 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 }
 
 func podIn(namespace string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "escape"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "x", Image: "x"}}}}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "escape"}, Spec: corev1.PodSpec{
+			Containers: []corev1.Container{{Name: "x", Image: "x"}},
+		},
+	}
 }
 
 func manifestOfBeacon() *v1beta2.Manifest {
-	return &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: samplemodule.Module}}
+	return &v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: samplemodule.Module},
+	}
 }
 
 func clusterAdmin(name string, subject rbacv1.Subject) *rbacv1.ClusterRoleBinding {
@@ -107,12 +126,18 @@ func employModules(ctx context.Context, r *fleet.Runtime) error {
 	all := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{rbacv1.VerbAll}}
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: moduleAccount}}
+	account := &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: moduleAccount},
+	}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: moduleAccount}, Rules: []rbacv1.PolicyRule{
-		all("", "configmaps", "serviceaccounts"), all("apps", "deployments"), all("apiextensions.k8s.io", "customresourcedefinitions"),
-		all(rbacv1.GroupName, "clusterroles", "clusterrolebindings"), all("scheduling.k8s.io", "priorityclasses"), all("beacon.kyma-pull.dev", "*"),
+		all("", "configmaps", "serviceaccounts"), all("apps", "deployments"),
+		all("apiextensions.k8s.io", "customresourcedefinitions"),
+		all(rbacv1.GroupName, "clusterroles", "clusterrolebindings"), all("scheduling.k8s.io", "priorityclasses"),
+		all("beacon.kyma-pull.dev", "*"),
 	}}
-	binding := clusterAdmin(moduleAccount, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name})
+	binding := clusterAdmin(moduleAccount, rbacv1.Subject{
+		Kind: rbacv1.ServiceAccountKind, Namespace: account.Namespace, Name: account.Name,
+	})
 	binding.RoleRef.Name = role.Name
 	return errors.Join(r.API.Create(ctx, account), r.API.Create(ctx, role), r.API.Create(ctx, binding))
 }

@@ -13,7 +13,8 @@ import (
 func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
-	ship, err := stage.fleet.AddCarried(ctx, apart, "regular", "oci-layout:"+kind.Layout, []string{"--import-folder=" + kind.Carried}, samplemodule.Module)
+	ship, err := stage.fleet.AddCarried(ctx, apart, "regular", "oci-layout:"+kind.Layout,
+		[]string{"--import-folder=" + kind.Carried}, samplemodule.Module)
 	must(t, err)
 	for runtime, want := range map[string]bool{stage.berlin.ID: true, ship.ID: false} {
 		if reaches, err := stage.kind.Reaches(ctx, runtime); err != nil || reaches != want {
@@ -23,7 +24,8 @@ func TestRuntimeOnSeparateNetworkUsesCarriedFiles(t *testing.T) {
 	until(t, "its bundle is published", func() (bool, string) {
 		record, err := ship.Record(ctx)
 		published := err == nil && record.Status.Runtime != nil && record.Status.Runtime.Published != nil
-		return published && record.Status.Runtime.Published.Versions[samplemodule.Module] == stage.promoted, fmt.Sprintf("%v %+v", err, record.Status.Runtime)
+		return published && record.Status.Runtime.Published.Versions[samplemodule.Module] == stage.promoted,
+			fmt.Sprintf("%v %+v", err, record.Status.Runtime)
 	})
 	carry := func() error {
 		file, err := stage.kind.Export(ctx, stage.fleet, ship.ID)

@@ -26,7 +26,9 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	ctx, r := t.Context(), stage.berlin
 	well(t, r)
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == samplemodule.Module })
+		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool {
+			return m.Name == samplemodule.Module
+		})
 	}))
 	must(t, r.UntilGone(ctx, samplemodule.Module))
 
@@ -37,7 +39,9 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		// lifecycle-manager would have added the module to the Kyma. The channel's version must not be installed before this
 		// version is adopted.
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, v1beta2.Module{
+			Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	}))
 	until(t, "the module is adopted", func() (bool, string) {
 		output, err := stage.fleet.Ask(ctx, "takeover", "status", "berlin")
@@ -49,7 +53,8 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	must(t, r.UntilState(ctx, samplemodule.Module, promote(t), v1beta2.StateReady))
 	untilRunning(t, r, promotedImage())
 	operator := &appsv1.Deployment{}
-	must(t, r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: samplemodule.Operator}, operator))
+	must(t, r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: samplemodule.Operator},
+		operator))
 	if class := operator.Spec.Template.Spec.PriorityClassName; class != "" {
 		t.Errorf("its pods still want the PriorityClass %s", class)
 	}
@@ -62,7 +67,8 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 		return err == nil && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%v %+v", err, kyma.Status)
 	})
 	said := ask(t, "finish", "berlin", "--lifecycle-manager-is-gone")
-	for _, want := range []string{"removed in the runtime: Service kyma-system/skr-webhook", "removed in the runtime: PriorityClass skr-webhook-priority",
+	for _, want := range []string{"removed in the runtime: Service kyma-system/skr-webhook",
+		"removed in the runtime: PriorityClass skr-webhook-priority",
 		"Manifest kcp-system/" + landscape.ManifestName("berlin", samplemodule.Module) + " is removed"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("not said: %q in\n%s", want, said)
@@ -99,7 +105,8 @@ func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 				err := r.API.Create(ctx, a.Object.DeepCopy(), client.FieldOwner(a.Manager))
 				return err == nil || apierrors.IsAlreadyExists(err), fmt.Sprint(err)
 			}
-			err := r.API.Apply(ctx, client.ApplyConfigurationFromUnstructured(a.Object.DeepCopy()), client.ForceOwnership, client.FieldOwner(a.Manager))
+			err := r.API.Apply(ctx, client.ApplyConfigurationFromUnstructured(a.Object.DeepCopy()),
+				client.ForceOwnership, client.FieldOwner(a.Manager))
 			return err == nil, fmt.Sprint(err)
 		})
 	}
@@ -109,7 +116,8 @@ func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 func onlyPod(t *testing.T) types.UID {
 	t.Helper()
 	var pods corev1.PodList
-	must(t, stage.berlin.API.List(t.Context(), &pods, client.InNamespace(v1beta2.RuntimeNamespace), client.MatchingLabels{"app": samplemodule.Operator}))
+	must(t, stage.berlin.API.List(t.Context(), &pods, client.InNamespace(v1beta2.RuntimeNamespace),
+		client.MatchingLabels{"app": samplemodule.Operator}))
 	if len(pods.Items) != 1 {
 		return ""
 	}

@@ -32,7 +32,8 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Observed == nil {
 			return false, fmt.Sprint("nothing is known of it ", err)
 		}
-		return record.Status.Runtime.Observed.AgentVersion == kind.AgentBetter, record.Status.Runtime.Observed.AgentVersion
+		return record.Status.Runtime.Observed.AgentVersion == kind.AgentBetter,
+			record.Status.Runtime.Observed.AgentVersion
 	})
 	drift(t, r)
 
@@ -55,7 +56,8 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 			return false, err.Error()
 		}
 		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionAgent)
-		return c != nil && c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "rolled back its image "+bad), fmt.Sprint(c)
+		return c != nil && c.Status == metav1.ConditionFalse &&
+			strings.Contains(c.Message, "rolled back its image "+bad), fmt.Sprint(c)
 	})
 	untilOnly(t, better)
 	version := promote(t)
@@ -76,7 +78,8 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 func agentDeployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
 	deployment := &appsv1.Deployment{}
-	must(t, stage.berlin.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"}, deployment))
+	must(t, stage.berlin.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"},
+		deployment))
 	return deployment
 }
 
@@ -102,6 +105,7 @@ func untilProven(t *testing.T, image string) {
 	t.Helper()
 	until(t, "the agent's image has proven itself: "+image, func() (bool, string) {
 		deployment := agentDeployment(t)
-		return deployment.Annotations["kyma-pull.dev/proven-image"] == image, fmt.Sprint(deployment.Annotations, deployment.Status)
+		return deployment.Annotations["kyma-pull.dev/proven-image"] == image,
+			fmt.Sprint(deployment.Annotations, deployment.Status)
 	})
 }

@@ -29,9 +29,14 @@ func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 	})
 	broken := &v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "beacon-9.0.0"},
-		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: samplemodule.Module, Version: "9.0.0", Descriptor: runtime.RawExtension{Raw: []byte(`{"meta":{"schemaVersion":"v9"}}`)}},
+		Spec: v1beta2.ModuleTemplateSpec{
+			ModuleName: samplemodule.Module, Version: "9.0.0", Descriptor: runtime.RawExtension{
+				Raw: []byte(`{"meta":{"schemaVersion":"v9"}}`),
+			},
+		},
 	}
-	if err := stage.fleet.Control.Create(ctx, broken, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "spec.descriptor") {
+	if err := stage.fleet.Control.Create(ctx, broken, client.DryRunAll); err == nil ||
+		!strings.Contains(err.Error(), "spec.descriptor") {
 		t.Errorf("a template that nobody could resolve: %v", err)
 	}
 }
@@ -40,7 +45,8 @@ func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 func TestTokenServiceOfTheChartRuns(t *testing.T) {
 	scene(t)
 	service := &appsv1.Deployment{}
-	must(t, stage.fleet.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-token-service"}, service))
+	must(t, stage.fleet.Control.Get(t.Context(),
+		client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-token-service"}, service))
 	if service.Status.ReadyReplicas == 0 {
 		t.Errorf("it is not ready: %+v", service.Status)
 	}

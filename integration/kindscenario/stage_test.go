@@ -107,8 +107,9 @@ func claim() error {
 	}
 	stage.dir, stage.failures = filepath.Join(checkout, "bin", "kind"), filepath.Join(checkout, "bin", "kind-failures")
 	if stage.kind, err = kind.New(context.Background(), kind.Options{
-		Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{apart}, ModuleAccounts: map[string]string{"tokyo": moduleAccount},
-		Release: *dist,
+		Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{apart},
+		ModuleAccounts: map[string]string{"tokyo": moduleAccount},
+		Release:        *dist,
 	}); err != nil {
 		return err
 	}
@@ -117,7 +118,8 @@ func claim() error {
 	}
 	// A client that lost its API server retries at increasing intervals of up to a minute.
 	stage.fleet = fleet.New(fleet.Options{
-		Dir: stage.dir, Ground: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true, Patience: 4 * time.Minute,
+		Dir: stage.dir, Ground: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true,
+		Patience: 4 * time.Minute,
 	})
 	return nil
 }
@@ -142,7 +144,8 @@ func build(ctx context.Context) error {
 	if err := stage.fleet.Up(ctx); err != nil {
 		return err
 	}
-	if err := stage.fleet.Offer(ctx, samplemodule.Good(), samplemodule.Prioritized(), samplemodule.Better()); err != nil {
+	if err := stage.fleet.Offer(ctx, samplemodule.Good(), samplemodule.Prioritized(),
+		samplemodule.Better()); err != nil {
 		return err
 	}
 	if err := release(ctx, samplemodule.VersionGood); err != nil {
@@ -223,7 +226,8 @@ func until(t *testing.T, what string, seen func() (bool, string)) {
 
 func release(ctx context.Context, version string) error {
 	stage.promoted = version
-	return stage.fleet.Release(ctx, samplemodule.Module, samplemodule.Good().Component(), sample.Channel("regular", version))
+	return stage.fleet.Release(ctx, samplemodule.Module, samplemodule.Good().Component(),
+		sample.Channel("regular", version))
 }
 
 // promotedImage returns the operator image of the promoted version.
@@ -266,7 +270,9 @@ func well(t *testing.T, r *fleet.Runtime) {
 func add(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, v1beta2.Module{
+			Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	}))
 	must(t, r.UntilState(t.Context(), samplemodule.Module, stage.promoted, v1beta2.StateReady))
 }
@@ -296,7 +302,8 @@ func untilRunning(t *testing.T, r *fleet.Runtime, image string) {
 	t.Helper()
 	until(t, fmt.Sprintf("the operator in %s runs %s", r.ID, image), func() (bool, string) {
 		var pods corev1.PodList
-		err := r.API.List(t.Context(), &pods, client.InNamespace(v1beta2.RuntimeNamespace), client.MatchingLabels{"app": samplemodule.Operator})
+		err := r.API.List(t.Context(), &pods, client.InNamespace(v1beta2.RuntimeNamespace),
+			client.MatchingLabels{"app": samplemodule.Operator})
 		if err != nil || len(pods.Items) == 0 {
 			return false, fmt.Sprint("no pods ", err)
 		}

@@ -1,8 +1,8 @@
 // Package landscape creates the objects that lifecycle-manager leaves in a control plane and in runtimes. Its input is
 // modules; its output is objects as lifecycle-manager wrote them in the recording, for these modules.
 //
-// The folder recorded has the recording: the objects that a running lifecycle-manager wrote to, after each of six steps,
-// with UIDs, times, keys and addresses replaced. source.txt names lifecycle-manager's commit. The test of
+// The folder recorded has the recording: the objects that a running lifecycle-manager wrote to, after each of six
+// steps, with UIDs, times, keys and addresses replaced. source.txt names lifecycle-manager's commit. The test of
 // integration/lifecyclemanager records it again.
 package landscape
 
@@ -41,8 +41,8 @@ func ManifestName(kyma, module string) string {
 	return fmt.Sprintf("%s-%s-%v", kyma, component[strings.LastIndexByte(component, '/')+1:], hash.Sum32())
 }
 
-// Kyma returns lifecycle-manager's Kyma in the control plane with its status, as recorded for these modules. Its status is
-// written apart.
+// Kyma returns lifecycle-manager's Kyma in the control plane with its status, as recorded for these modules. Its status
+// is written apart.
 func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	if err := recorded("kcp", "Kyma", RecordedKyma, kyma); err != nil {
@@ -76,7 +76,8 @@ func shapeOf(m Module) string {
 	return "mailer"
 }
 
-// Manifest returns lifecycle-manager's Manifest of a module in the control plane, as recorded. Its status is written apart.
+// Manifest returns lifecycle-manager's Manifest of a module in the control plane, as recorded. Its status is written
+// apart.
 func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := recorded("kcp", "Manifest", ManifestName(RecordedKyma, shapeOf(m)), manifest); err != nil {
@@ -96,7 +97,8 @@ func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	}
 	manifest.OwnerReferences[0].Name, manifest.OwnerReferences[0].UID = kyma.Name, kyma.UID
 	template := m.Template()
-	manifest.Spec.Version, manifest.Spec.Manager, manifest.Spec.Resource = m.Version.Version, template.Spec.Manager, template.Spec.Data
+	manifest.Spec.Version, manifest.Spec.Manager, manifest.Spec.Resource = m.Version.Version, template.Spec.Manager,
+		template.Spec.Data
 	source := map[string]any{}
 	if err := json.Unmarshal(manifest.Spec.Install.Source.Raw, &source); err != nil {
 		return nil, err
@@ -111,7 +113,8 @@ func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	objects, err := Objects(m.Manifest)
 	for _, o := range objects {
 		manifest.Status.Synced = append(manifest.Status.Synced, v1beta2.Resource{
-			Name: o.GetName(), Namespace: o.GetNamespace(), GroupVersionKind: metav1.GroupVersionKind(o.GroupVersionKind()),
+			Name: o.GetName(), Namespace: o.GetNamespace(),
+			GroupVersionKind: metav1.GroupVersionKind(o.GroupVersionKind()),
 		})
 	}
 	return manifest, err
@@ -196,17 +199,20 @@ func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	if created.Object["spec"], err = runtime.DefaultUnstructuredConverter.ToUnstructured(&spec); err != nil {
 		return nil, err
 	}
-	at := slices.IndexFunc(fields, func(f metav1.ManagedFieldsEntry) bool { return f.Operation == metav1.ManagedFieldsOperationUpdate })
+	at := slices.IndexFunc(fields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Operation == metav1.ManagedFieldsOperationUpdate
+	})
 	return []Applied{{Object: created, Manager: fields[at].Manager, Created: true}, written(marked, o)}, nil
 }
 
-// Leftovers returns what lifecycle-manager has in a runtime for itself, beside definitions, in an order that an API server
-// accepts.
+// Leftovers returns what lifecycle-manager has in a runtime for itself, beside definitions, in an order that an API
+// server accepts.
 func Leftovers() (all []Applied, err error) {
 	objects, err := Recorded("1-installed", "skr")
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(objects))) {
 		o := objects[key]
-		if fields := o.GetManagedFields(); fields[0].Manager != "lifecycle-manager" || o.GetKind() == "CustomResourceDefinition" {
+		if fields := o.GetManagedFields(); fields[0].Manager != "lifecycle-manager" ||
+			o.GetKind() == "CustomResourceDefinition" {
 			continue
 		}
 		own := written(o, o)

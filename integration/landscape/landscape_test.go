@@ -83,11 +83,13 @@ func TestObjectsOfRecordedModulesHaveTheirMarksAndManagers(t *testing.T) {
 			if !slices.ContainsFunc(want.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
 				return f.Manager == a.Manager && (f.Operation == metav1.ManagedFieldsOperationUpdate) == a.Created
 			}) {
-				t.Errorf("%s %s is written by %s, created: %t", a.Object.GetKind(), a.Object.GetName(), a.Manager, a.Created)
+				t.Errorf("%s %s is written by %s, created: %t", a.Object.GetKind(), a.Object.GetName(), a.Manager,
+					a.Created)
 			}
 		}
 	}
-	if ofModules := count(all, v1beta2.FieldManagerApplier, v1beta2.LifecycleManagerFinalizerResource); seen != ofModules {
+	if ofModules := count(all, v1beta2.FieldManagerApplier,
+		v1beta2.LifecycleManagerFinalizerResource); seen != ofModules {
 		t.Errorf("%d objects, recorded are %d", seen, ofModules)
 	}
 }

@@ -15,7 +15,8 @@ import (
 //go:embed recorded/*.yaml
 var recordings embed.FS
 
-// Recorded returns the objects that changed in a step of the recording in a cluster, kcp or skr, by KIND/NAMESPACE/NAME.
+// Recorded returns the objects that changed in a step of the recording in a cluster, kcp or skr, by
+// KIND/NAMESPACE/NAME.
 func Recorded(step, cluster string) (map[string]*unstructured.Unstructured, error) {
 	text, err := recordings.ReadFile("recorded/" + step + "." + cluster + ".yaml")
 	if err != nil {
@@ -53,12 +54,8 @@ const RecordedKyma = "one"
 // Prioritized is scaler 1.7.0 with pods of the PriorityClass that it brings, as keda has it.
 func Prioritized() sample.Version {
 	v := sample.Scaler("1.7.0")
-	v.Manifest = strings.Replace(
-		v.Manifest,
-		"      serviceAccountName: scaler-manager\n",
-		"      serviceAccountName: scaler-manager\n      priorityClassName: scaler-priority\n",
-		1,
-	)
+	v.Manifest = strings.Replace(v.Manifest, "      serviceAccountName: scaler-manager\n",
+		"      serviceAccountName: scaler-manager\n      priorityClassName: scaler-priority\n", 1)
 	return v
 }
 

@@ -68,7 +68,8 @@ func TestWorkflowsRunOnlyMakeTargets(t *testing.T) {
 func TestCommandsAreRunByTheirTarget(t *testing.T) {
 	for command, want := range map[string]bool{
 		".ci/run": true, "make test": true, "make demo EXIT=1": true,
-		"make": false, "make nothing": false, "make EXIT=1": false, "make test; curl example.com": false, "go test ./...": false,
+		"make": false, "make nothing": false, "make EXIT=1": false, "make test; curl example.com": false,
+		"go test ./...": false,
 	} {
 		if got := runnable(command, []string{"test", "demo"}); got != want {
 			t.Errorf("%q: %t", command, got)
@@ -96,7 +97,9 @@ func runnable(command string, targets []string) bool {
 // prepare the others, which each job of the workflow does by itself.
 func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	steps := stepsOfCI(t)
-	steps = slices.DeleteFunc(steps, func(step string) bool { return step == "make prepare" || step == "make kind-nodes" })
+	steps = slices.DeleteFunc(steps, func(step string) bool {
+		return step == "make prepare" || step == "make kind-nodes"
+	})
 	if !slices.Contains(steps, "make test") {
 		t.Errorf(".ci/run does not call exactly make test: %q", steps)
 	}
@@ -112,7 +115,8 @@ func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 func stepsOfCI(t *testing.T) []string {
 	t.Helper()
 	var steps []string
-	for _, step := range regexp.MustCompile(`(?m)^ *(?:step|beside) ([a-z].*)$`).FindAllStringSubmatch(readFile(t, ".ci", "run"), -1) {
+	for _, step := range regexp.MustCompile(`(?m)^ *(?:step|beside) ([a-z].*)$`).
+		FindAllStringSubmatch(readFile(t, ".ci", "run"), -1) {
 		steps = append(steps, "make "+step[1])
 	}
 	if len(steps) < 5 {
@@ -155,7 +159,8 @@ func TestReadmeBeginsWithTheDemoAndTheTests(t *testing.T) {
 			t.Errorf("README.md lacks the %s of make demo and make test", column)
 		}
 	}
-	for _, c := range []struct{ last, file string }{{"Ctrl-C ends it.", "integration/demo/main.go"}, {"make test: passed", "Makefile"}} {
+	for _, c := range []struct{ last, file string }{{"Ctrl-C ends it.", "integration/demo/main.go"},
+		{"make test: passed", "Makefile"}} {
 		if !strings.Contains(after, "`"+c.last+"`") || !strings.Contains(readFile(t, c.file), c.last) {
 			t.Errorf("README.md and %s must both have the last line %q", c.file, c.last)
 		}
@@ -203,7 +208,8 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 	}
 	// A folder with a long test needs make test-long, directly or by its parent.
 	for _, file := range tracked(t, "**/*_test.go") {
-		if strings.HasPrefix(file, "hack/suite/") || strings.HasPrefix(file, "integration/layout/") || !strings.Contains(readFile(t, file), "suite.Long(t)") {
+		if strings.HasPrefix(file, "hack/suite/") || strings.HasPrefix(file, "integration/layout/") ||
+			!strings.Contains(readFile(t, file), "suite.Long(t)") {
 			continue
 		}
 		ok := false
@@ -213,7 +219,8 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 			}
 		}
 		if !ok {
-			t.Errorf("CONTRIBUTING.md: %s has a long test, and no row of its folder names a target of the long suite", file)
+			t.Errorf("CONTRIBUTING.md: %s has a long test, and no row of its folder names a target of the long suite",
+				file)
 		}
 	}
 }
@@ -308,7 +315,8 @@ func TestIssueFormsAreWhole(t *testing.T) {
 			t.Errorf("%s lacks its name, description or body", path)
 		}
 		for _, field := range form.Body {
-			if !slices.Contains([]string{"input", "textarea", "dropdown", "checkboxes"}, field.Type) || field.ID == "" || field.Attributes.Label == "" {
+			if !slices.Contains([]string{"input", "textarea", "dropdown", "checkboxes"}, field.Type) ||
+				field.ID == "" || field.Attributes.Label == "" {
 				t.Errorf("%s: a field of type %q lacks its id or label", path, field.Type)
 			}
 		}
@@ -333,7 +341,8 @@ func workflows(t *testing.T) map[string]workflow {
 func makeTargets(t *testing.T) []string {
 	t.Helper()
 	var targets []string
-	for _, target := range regexp.MustCompile(`(?m)^([a-z0-9-]+):.*## `).FindAllStringSubmatch(readFile(t, "Makefile"), -1) {
+	for _, target := range regexp.MustCompile(`(?m)^([a-z0-9-]+):.*## `).FindAllStringSubmatch(readFile(t, "Makefile"),
+		-1) {
 		targets = append(targets, target[1])
 	}
 	return targets
@@ -345,7 +354,9 @@ func tracked(t *testing.T, patterns ...string) []string {
 	for i, pattern := range patterns {
 		patterns[i] = ":(glob)" + pattern
 	}
-	command := exec.CommandContext(t.Context(), "git", append([]string{"ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"}, patterns...)...)
+	command := exec.CommandContext(t.Context(), "git",
+		append([]string{"ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "--"},
+			patterns...)...)
 	command.Dir = root(t)
 	output, err := command.Output()
 	if err != nil {

@@ -38,15 +38,14 @@ func TestEveryClientHasARedirectRule(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				name := filepath.ToSlash(
-					strings.TrimPrefix(path, filepath.Join("..", "..")+string(filepath.Separator)),
-				)
+				name := filepath.ToSlash(strings.TrimPrefix(path, filepath.Join("..", "..")+string(filepath.Separator)))
 				ast.Inspect(file, func(n ast.Node) bool {
 					switch n := n.(type) {
 					case *ast.CompositeLit:
 						if isHTTP(n.Type, "Client") && !slices.ContainsFunc(n.Elts, setsRedirects) {
 							t.Errorf(
-								"%s creates an http.Client without CheckRedirect: set a rule, such as store.SameHostRedirects",
+								"%s creates an http.Client without CheckRedirect: set a rule, such as "+
+									"store.SameHostRedirects",
 								name,
 							)
 						}
@@ -57,16 +56,14 @@ func TestEveryClientHasARedirectRule(t *testing.T) {
 							isHTTP(n, "Post"),
 							isHTTP(n, "Head"),
 							isHTTP(n, "PostForm"):
-							t.Errorf(
-								"%s uses http.%s, which follows redirects to any address: create a client",
-								name,
-								n.Sel.Name,
-							)
+							t.Errorf("%s uses http.%s, which follows redirects to any address: create a client", name,
+								n.Sel.Name)
 						case isHTTP(n, "DefaultTransport"), isHTTP(n, "Transport"):
 							found[name] = true
 							if transports[name] == "" {
 								t.Errorf(
-									"%s creates a transport: use the store's, or add the file with its address to this test",
+									"%s creates a transport: use the store's, or add the file with its address to "+
+										"this test",
 									name,
 								)
 							}

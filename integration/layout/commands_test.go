@@ -34,7 +34,8 @@ const (
 // runBy maps each page to the tests that run its shell blocks, one for each block in order. A single test runs all
 // blocks of a page.
 var runBy = map[string][]string{
-	"README.md":                                     {taken, "TestReadmeCommandsWork"}, // make demo and make test, which CI runs on their own
+	// make demo and make test, which CI runs on their own
+	"README.md":                                     {taken, "TestReadmeCommandsWork"},
 	"charts/kcp-publisher/README.md":                {charts},
 	"charts/kcp-publisher/templates/NOTES.txt":      {charts},
 	"charts/skr-agent/README.md":                    {charts},
@@ -49,37 +50,46 @@ var runBy = map[string][]string{
 	"docs/guides/monitoring.md":                     {charts},
 	"docs/guides/operate-a-fleet.md":                {operators},
 	"docs/guides/registry-configurations.md":        {tokens},
-	"docs/guides/troubleshooting.md":                {operators, "TestChecksReportProblemsBeforeProgramsRun", operators},
-	"docs/guides/ui-in-cluster.md":                  {charts},
-	"docs/guides/ui.md":                             {uiPage},
-	"docs/guides/uninstall.md":                      {charts},
-	"docs/guides/upgrade-and-skew.md":               {charts, charts, definitions, definitions, definitions, definitions, converted, converted},
-	"docs/guides/verify-a-release.md":               {release},
-	"docs/guides/install.md":                        {taken, charts, charts, charts, charts, charts, charts}, // make images, which the tests on kind run
-	"docs/guides/removals.md":                       {"TestLargeRemovalsWaitForAnApproval"},
-	"docs/guides/repair.md":                         {charts},
-	"docs/guides/kind.md":                           {taken}, // the tests on kind themselves
-	"docs/guides/maintenance.md":                    {operators},
-	"docs/guides/values.md":                         {"TestRuntimesWithDifferentValuesShareOneDocument"},
-	"docs/guides/failure-details.md":                {"TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails"},
-	"docs/guides/modules.md":                        {operators},
-	"docs/guides/notifications.md":                  {charts},
-	"docs/guides/promotion-trains.md":               {trains},
-	"docs/guides/provenance.md":                     {"TestCommandsOfTheProvenanceGuide"},
-	"docs/reference/kubectl.md":                     {operators},
-	"docs/reference/performance-flux.md":            {taken}, // benchmarks, which need their own machine
-	"docs/reference/performance.md":                 {taken}, // the same
-	"docs/guides/registry.md":                       {tokens, operators, tokens},
-	"docs/guides/ownership.md":                      {charts},
-	"docs/guides/rights.md":                         {charts, charts, charts, rights, charts},
-	"docs/guides/rollouts.md":                       {operators},
-	"docs/runbooks/stolen-keys.md":                  {"TestRunbookForStolenKeysWorks"},
-	"docs/runbooks/wrong-clocks.md":                 {operators},
-	"docs/tutorials/first-air-gap.md":               {tutorials},
-	"docs/tutorials/first-fleet.md":                 {tutorials},
-	"docs/tutorials/first-module.md":                {tutorials},
-	"docs/tutorials/first-rollout.md":               {operators},
-	"docs/tutorials/try-a-module.md":                {taken, triedBroken, triedBroken, "TestTryOfARealModulePasses", taken, "TestModuleTeamRunsTryInItsOwnTest"}, // the first and the one with KIND=1: whole tries, which TestTryOfSampleModulePasses and its like on kind make with the same package
+	"docs/guides/troubleshooting.md": {
+		operators, "TestChecksReportProblemsBeforeProgramsRun", operators,
+	},
+	"docs/guides/ui-in-cluster.md": {charts},
+	"docs/guides/ui.md":            {uiPage},
+	"docs/guides/uninstall.md":     {charts},
+	"docs/guides/upgrade-and-skew.md": {
+		charts, charts, definitions, definitions, definitions, definitions, converted, converted,
+	},
+	"docs/guides/verify-a-release.md": {release},
+	// make images, which the tests on kind run
+	"docs/guides/install.md":             {taken, charts, charts, charts, charts, charts, charts},
+	"docs/guides/removals.md":            {"TestLargeRemovalsWaitForAnApproval"},
+	"docs/guides/repair.md":              {charts},
+	"docs/guides/kind.md":                {taken}, // the tests on kind themselves
+	"docs/guides/maintenance.md":         {operators},
+	"docs/guides/values.md":              {"TestRuntimesWithDifferentValuesShareOneDocument"},
+	"docs/guides/failure-details.md":     {"TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails"},
+	"docs/guides/modules.md":             {operators},
+	"docs/guides/notifications.md":       {charts},
+	"docs/guides/promotion-trains.md":    {trains},
+	"docs/guides/provenance.md":          {"TestCommandsOfTheProvenanceGuide"},
+	"docs/reference/kubectl.md":          {operators},
+	"docs/reference/performance-flux.md": {taken}, // benchmarks, which need their own machine
+	"docs/reference/performance.md":      {taken}, // the same
+	"docs/guides/registry.md":            {tokens, operators, tokens},
+	"docs/guides/ownership.md":           {charts},
+	"docs/guides/rights.md":              {charts, charts, charts, rights, charts},
+	"docs/guides/rollouts.md":            {operators},
+	"docs/runbooks/stolen-keys.md":       {"TestRunbookForStolenKeysWorks"},
+	"docs/runbooks/wrong-clocks.md":      {operators},
+	"docs/tutorials/first-air-gap.md":    {tutorials},
+	"docs/tutorials/first-fleet.md":      {tutorials},
+	"docs/tutorials/first-module.md":     {tutorials},
+	"docs/tutorials/first-rollout.md":    {operators},
+	// the first and the one with KIND=1: whole tries, which TestTryOfSampleModulePasses and its like on kind make with
+	// the same package
+	"docs/tutorials/try-a-module.md": {
+		taken, triedBroken, triedBroken, "TestTryOfARealModulePasses", taken, "TestModuleTeamRunsTryInItsOwnTest",
+	},
 }
 
 func TestEveryCommandOfThePagesRunsInATest(t *testing.T) {
@@ -118,7 +128,8 @@ func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]rea
 	}
 	if name != taken {
 		if !test.names(pageName(b.Page)) {
-			t.Errorf("%s:%d: neither %s nor what it calls in its package reads %s", b.Page, b.Line, name, pageName(b.Page))
+			t.Errorf("%s:%d: neither %s nor what it calls in its package reads %s", b.Page, b.Line, name,
+				pageName(b.Page))
 		}
 		return
 	}

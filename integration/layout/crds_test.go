@@ -16,16 +16,23 @@ import (
 )
 
 // shippedCRDs are folders of definitions, by the chart that installs them.
-var shippedCRDs = []struct{ chart, folder string }{{"kcp-publisher", "charts/kcp-publisher/files/crds"}, {"skr-agent", "charts/skr-agent/crds"}}
+var shippedCRDs = []struct{ chart, folder string }{
+	{"kcp-publisher", "charts/kcp-publisher/files/crds"}, {"skr-agent", "charts/skr-agent/crds"},
+}
 
 func TestReferenceOfDefinitionsIsCurrent(t *testing.T) {
 	definitions, charts := shipped(t)
 	var page strings.Builder
-	page.WriteString("# Custom resource definitions\n\nAll definitions that the charts install, from their own YAML. `make generate` writes this page.\n" +
-		"What annotations and labels mean is in [their reference](annotations-and-labels.md); states of conditions are in [that of conditions](conditions-and-reasons.md).\n" +
-		"A path ends in `[]` for an entry of a list, and in `.*` for a value of a map.\n\n| kind | group | scope | chart |\n|---|---|---|---|\n")
+	page.WriteString(
+		"# Custom resource definitions\n\nAll definitions that the charts install, from their own YAML. `make " +
+			"generate` writes this page.\n" +
+			"What annotations and labels mean is in [their reference](annotations-and-labels.md); states of conditions " +
+			"are in [that of conditions](conditions-and-reasons.md).\n" +
+			"A path ends in `[]` for an entry of a list, and in `.*` for a value of a map.\n\n| kind | group | scope | " +
+			"chart |\n|---|---|---|---|\n")
 	for _, d := range definitions {
-		fmt.Fprintf(&page, "| [%s](#%s) | `%s` | %s | %s |\n", d.Spec.Names.Kind, strings.ToLower(d.Spec.Names.Kind), d.Spec.Group, d.Spec.Scope, strings.Join(charts[d.Name], ", "))
+		fmt.Fprintf(&page, "| [%s](#%s) | `%s` | %s | %s |\n", d.Spec.Names.Kind, strings.ToLower(d.Spec.Names.Kind),
+			d.Spec.Group, d.Spec.Scope, strings.Join(charts[d.Name], ", "))
 	}
 	for _, d := range definitions {
 		writeDefinition(&page, d)
@@ -61,15 +68,20 @@ func shipped(t *testing.T) (definitions []apiextensionsv1.CustomResourceDefiniti
 			definitions = append(definitions, d)
 		}
 	}
-	slices.SortFunc(definitions, func(a, b apiextensionsv1.CustomResourceDefinition) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(definitions, func(a, b apiextensionsv1.CustomResourceDefinition) int {
+		return strings.Compare(a.Name, b.Name)
+	})
 	return definitions, charts
 }
 
 func writeDefinition(page *strings.Builder, d apiextensionsv1.CustomResourceDefinition) {
 	names := d.Spec.Names
-	fmt.Fprintf(page, "\n## %s\n\n| | |\n|---|---|\n| definition | `%s` |\n| group | `%s` |\n| kind | `%s`, in lists `%s` |\n| scope | %s |\n",
+	fmt.Fprintf(page,
+		"\n## %s\n\n| | |\n|---|---|\n| definition | `%s` |\n| group | `%s` |\n| kind | `%s`, in lists `%s` |\n| "+
+			"scope | %s |\n",
 		names.Kind, d.Name, d.Spec.Group, names.Kind, names.ListKind, d.Spec.Scope)
-	fmt.Fprintf(page, "| names for kubectl | %s |\n| categories | %s |\n", codes(append([]string{names.Plural, names.Singular}, names.ShortNames...)), codes(names.Categories))
+	fmt.Fprintf(page, "| names for kubectl | %s |\n| categories | %s |\n",
+		codes(append([]string{names.Plural, names.Singular}, names.ShortNames...)), codes(names.Categories))
 	stored := storedVersion(d)
 	fmt.Fprintf(page, "| versions | %s |\n", versionsOf(d))
 	for _, v := range slices.Backward(d.Spec.Versions) {
@@ -106,7 +118,8 @@ func versionsOf(d apiextensionsv1.CustomResourceDefinition) string {
 }
 
 func storedVersion(d apiextensionsv1.CustomResourceDefinition) apiextensionsv1.CustomResourceDefinitionVersion {
-	return d.Spec.Versions[slices.IndexFunc(d.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })]
+	return d.Spec.Versions[slices.IndexFunc(d.Spec.Versions,
+		func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })]
 }
 
 func writeColumns(page *strings.Builder, v apiextensionsv1.CustomResourceDefinitionVersion) {
@@ -145,7 +158,8 @@ func writeDifference(page *strings.Builder, name, stored string, fields, all []c
 	var missing []string
 	inStored, here := byPath(all), byPath(fields)
 	for _, f := range fields {
-		if other, ok := inStored[f.path]; !ok || other.kind != f.kind || other.required != f.required || other.limits != f.limits {
+		if other, ok := inStored[f.path]; !ok || other.kind != f.kind || other.required != f.required ||
+			other.limits != f.limits {
 			own = append(own, f)
 		}
 	}
@@ -186,7 +200,9 @@ func addFields(fields *[]crdField, prefix string, schema apiextensionsv1.JSONSch
 		if slices.Contains(schema.Required, name) {
 			required = "yes"
 		}
-		*fields = append(*fields, crdField{prefix + name, kindOf(one), required, limitsOf(one), inTable(one.Description)})
+		*fields = append(*fields, crdField{
+			prefix + name, kindOf(one), required, limitsOf(one), inTable(one.Description),
+		})
 		addBelow(fields, prefix+name, one)
 	}
 }
@@ -242,7 +258,8 @@ func limitsOf(schema apiextensionsv1.JSONSchemaProps) string {
 		what string
 		at   *int64
 	}{
-		{"length ≥ %d", schema.MinLength}, {"length ≤ %d", schema.MaxLength}, {"entries ≥ %d", schema.MinItems}, {"entries ≤ %d", schema.MaxItems},
+		{"length ≥ %d", schema.MinLength}, {"length ≤ %d", schema.MaxLength}, {"entries ≥ %d", schema.MinItems},
+		{"entries ≤ %d", schema.MaxItems},
 		{"entries ≥ %d", schema.MinProperties}, {"entries ≤ %d", schema.MaxProperties},
 	}
 	for _, n := range numbers {

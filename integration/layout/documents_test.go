@@ -50,7 +50,8 @@ func TestEveryRowOfKymaCompatibilityNamesItsTest(t *testing.T) {
 
 func testSources(t *testing.T) string {
 	t.Helper()
-	list := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard", "*_test.go")
+	list := exec.CommandContext(t.Context(), "git", "ls-files", "--cached", "--others", "--exclude-standard",
+		"*_test.go")
 	list.Dir = root(t)
 	files, err := list.Output()
 	if err != nil {
@@ -85,7 +86,8 @@ func checkNames(t *testing.T, page, text, tests string, least int) {
 
 // TestContributingNamesFoldersThatExist keeps the table of places for a change true.
 func TestContributingNamesFoldersThatExist(t *testing.T) {
-	folders := regexp.MustCompile("`((?:apis|bundle|charts|hack|integration|internal|kcp-publisher|skr-agent)/[a-z/]*)`").
+	folders := regexp.MustCompile(
+		"`((?:apis|bundle|charts|hack|integration|internal|kcp-publisher|skr-agent)/[a-z/]*)`").
 		FindAllStringSubmatch(readFile(t, "CONTRIBUTING.md"), -1)
 	if len(folders) < 15 {
 		t.Errorf("CONTRIBUTING.md names %d folders, want at least 15", len(folders))

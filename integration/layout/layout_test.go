@@ -23,7 +23,8 @@ const module = "github.com/kyma-pull/kyma-pull"
 // topLevel are the allowed entries of the root, besides files that start with a dot.
 var topLevel = []string{
 	"apis", "bundle", "internal", "kcp-publisher", "skr-agent", "charts", "hack", "integration", "docs",
-	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODEOWNERS",
+	"go.mod", "go.sum", "Makefile", "README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md",
+	"CODEOWNERS",
 }
 
 // layers orders the top-level folders. A folder imports only from lower layers, so never from another folder of its own
@@ -39,8 +40,10 @@ const maxLines = 500
 
 // forbiddenInAgent are import path prefixes that would make the agent heavy or give it the publisher's powers.
 var forbiddenInAgent = []string{
-	module + "/kcp-publisher", "github.com/go-git/go-git", "github.com/sigstore/sigstore-go", "github.com/sigstore/cosign",
-	"helm.sh/helm/v3/pkg/action", "helm.sh/helm/v3/pkg/cli", "helm.sh/helm/v3/pkg/kube", "github.com/distribution/distribution",
+	module + "/kcp-publisher", "github.com/go-git/go-git", "github.com/sigstore/sigstore-go",
+	"github.com/sigstore/cosign",
+	"helm.sh/helm/v3/pkg/action", "helm.sh/helm/v3/pkg/cli", "helm.sh/helm/v3/pkg/kube",
+	"github.com/distribution/distribution",
 	"k8s.io/kubectl", "github.com/fluxcd/cli-utils/pkg/kstatus/polling",
 }
 
@@ -149,7 +152,8 @@ func judge(from, to string) string {
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
 		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,
-		"takeover/phase": 0, "takeover/command": 5, "publish": 3, "export": 4, "keys": 4, "web": 4, "controller": 5, "command": 6,
+		"takeover/phase": 0, "takeover/command": 5, "publish": 3, "export": 4, "keys": 4, "web": 4, "controller": 5,
+		"command": 6,
 	},
 	"skr-agent/internal/": {
 		"takeover": 0, "contentstore": 1, "core": 1, "guard": 1, "intake": 1, "secrets": 1, "watch": 1,
@@ -225,7 +229,8 @@ func folder(path string) string {
 
 func TestChartsOnlyEmbeds(t *testing.T) {
 	for _, p := range packages(t) {
-		if p.ImportPath == module+"/charts" && (!slices.Equal(p.Imports, []string{"embed"}) || len(p.EmbedPatterns) == 0) {
+		if p.ImportPath == module+"/charts" &&
+			(!slices.Equal(p.Imports, []string{"embed"}) || len(p.EmbedPatterns) == 0) {
 			t.Errorf("charts imports %v and embeds %v: it may hold embeds and nothing else", p.Imports, p.EmbedPatterns)
 		}
 	}
@@ -290,7 +295,8 @@ func measure(path string) (lines int, generated bool, err error) {
 	for scanner.Scan() {
 		lines++
 		line := scanner.Text()
-		generated = generated || strings.HasPrefix(line, "// Code generated ") && strings.HasSuffix(line, " DO NOT EDIT.")
+		generated = generated || strings.HasPrefix(line, "// Code generated ") &&
+			strings.HasSuffix(line, " DO NOT EDIT.")
 	}
 	return lines, generated, scanner.Err()
 }
@@ -303,7 +309,10 @@ func packages(t *testing.T) []goPackage {
 	if listed != nil {
 		return listed
 	}
-	decoder := json.NewDecoder(bytes.NewReader(goList(t, "-json=ImportPath,Dir,Name,Imports,TestImports,XTestImports,GoFiles,TestGoFiles,XTestGoFiles,EmbedPatterns", "./...")))
+	decoder := json.NewDecoder(
+		bytes.NewReader(
+			goList(t,
+				"-json=ImportPath,Dir,Name,Imports,TestImports,XTestImports,GoFiles,TestGoFiles,XTestGoFiles,EmbedPatterns", "./...")))
 	for {
 		var p goPackage
 		err := decoder.Decode(&p)

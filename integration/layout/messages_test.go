@@ -13,7 +13,8 @@ import (
 
 // matchers are the functions that look for a text in another one.
 var matchers = []string{
-	"strings.Contains", "strings.ContainsAny", "strings.HasPrefix", "strings.HasSuffix", "strings.Index", "strings.LastIndex", "strings.Cut", "strings.CutPrefix",
+	"strings.Contains", "strings.ContainsAny", "strings.HasPrefix", "strings.HasSuffix", "strings.Index",
+	"strings.LastIndex", "strings.Cut", "strings.CutPrefix",
 	"strings.CutSuffix", "strings.EqualFold", "regexp.MatchString",
 }
 
@@ -23,9 +24,11 @@ var messagesRead = map[string]string{
 	"kcp-publisher/internal/controller/record.go":  "etcd's limit on requests arrives as text of the API server",
 	"kcp-publisher/internal/web/ui/query.go":       "a user searches the messages",
 	"skr-agent/internal/objects/crds.go":           "admission webhooks, policies and quotas have no typed error",
-	"skr-agent/internal/install/refusals.go":       "server-side apply has no typed error for a wrong type; field errors name immutable fields in text only",
-	"internal/render/schema.go":                    "the first line of a schema's error is removed for display",
-	"internal/cli/clusterhint.go":                  "the API server distinguishes a missing right from a policy by text only",
+	"skr-agent/internal/install/refusals.go": "server-side apply has no typed error for a wrong type; field " +
+		"errors name immutable fields in text only",
+	"internal/render/schema.go": "the first line of a schema's error is removed for display",
+	"internal/cli/clusterhint.go": "the API server distinguishes a missing right from a policy by " +
+		"text only",
 
 	"kcp-publisher/internal/core/permission/policy.go": "the API server passes the refusal of a policy on as text only",
 }
@@ -50,7 +53,8 @@ func TestNoCodeMatchesMessages(t *testing.T) {
 					return true
 				}
 				if used[name] = true; messagesRead[name] == "" {
-					t.Errorf("%s:%d: matches a message: set a reason where the error occurs (bundle/reason)", name, files.Position(call.Pos()).Line)
+					t.Errorf("%s:%d: matches a message: set a reason where the error occurs (bundle/reason)", name,
+						files.Position(call.Pos()).Line)
 				}
 				return true
 			})
@@ -76,7 +80,8 @@ func matchesMessage(call *ast.CallExpr) bool {
 	}
 	owner, _ := function.X.(*ast.Ident)
 	matches := owner != nil && slices.Contains(matchers, owner.Name+"."+function.Sel.Name)
-	for _, method := range []string{"MatchString", "FindString", "FindStringSubmatch", "FindStringIndex", "ReplaceAllString"} {
+	for _, method := range []string{"MatchString", "FindString", "FindStringSubmatch", "FindStringIndex",
+		"ReplaceAllString"} {
 		matches = matches || function.Sel.Name == method
 	}
 	return matches && slices.ContainsFunc(call.Args, isMessage)
@@ -100,8 +105,10 @@ func isMessage(e ast.Expr) bool {
 
 func TestMessageMatchesAreFound(t *testing.T) {
 	for text, want := range map[string]bool{
-		`strings.Contains(c.Message, "x")`: true, `strings.HasSuffix(err.Error(), "x")`: true, `pattern.MatchString(m.Message)`: true,
-		`strings.Contains(strings.ToLower(r.Cause.Message), "x")`: true, `strings.Contains(name, "x")`: false, `log.Error(err, c.Message)`: false,
+		`strings.Contains(c.Message, "x")`: true, `strings.HasSuffix(err.Error(), "x")`: true,
+		`pattern.MatchString(m.Message)`:                          true,
+		`strings.Contains(strings.ToLower(r.Cause.Message), "x")`: true, `strings.Contains(name, "x")`: false,
+		`log.Error(err, c.Message)`: false,
 	} {
 		e, err := parser.ParseExpr(text)
 		if err != nil {

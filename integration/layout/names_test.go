@@ -29,8 +29,11 @@ type constant struct{ name, value, about string }
 func TestReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
 	constants := apiConstants(t, operatorAPI, 80)
 	var page strings.Builder
-	page.WriteString("# Annotations and labels\n\nWhat the programs read and write on objects, as `apis/operator/v1beta2` has it. `make generate` writes this page.\n" +
-		"Names below `operator.kyma-project.io` and `kyma-project.io` are Kyma's own; those below `kyma-pull.dev` are this project's.\n")
+	page.WriteString(
+		"# Annotations and labels\n\nWhat the programs read and write on objects, as `apis/operator/v1beta2` has it. " +
+			"`make generate` writes this page.\n" +
+			"Names below `operator.kyma-project.io` and `kyma-project.io` are Kyma's own; those below `kyma-pull.dev` " +
+			"are this project's.\n")
 	writeTable(&page, "Annotations", "annotation", withPrefix(constants, "Annotation"))
 	writeTable(&page, "Labels", "label", withPrefix(constants, "Label"))
 	writeTable(&page, "Finalizers", "finalizer", withPrefix(constants, "Finalizer"))
@@ -40,10 +43,15 @@ func TestReferenceOfAnnotationsAndLabelsIsCurrent(t *testing.T) {
 func TestReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	constants, rollouts := apiConstants(t, operatorAPI, 80), apiConstants(t, fleetAPI, 20)
 	var page strings.Builder
-	page.WriteString("# Conditions and reasons\n\nConditions of Kymas, Manifests and Watchers, and the reasons of conditions and Events, as `apis/operator/v1beta2` has them. " +
-		"Those [of Rollouts and PromotionPolicies](#conditions-of-rollouts-and-promotionpolicies) follow, as `apis/fleet/v1alpha1` has them.\n`make generate` writes this page.\n" +
-		"Reasons of refused bundles are in [attacks](attacks.md#attacks-on-bundles), reasons for publishing a bundle in\n" +
-		"[metrics](metrics.md#why-bundles-are-published).\n")
+	page.WriteString(
+		"# Conditions and reasons\n\nConditions of Kymas, Manifests and Watchers, and the reasons of conditions and " +
+			"Events, as `apis/operator/v1beta2` has them. " +
+			"Those [of Rollouts and PromotionPolicies](#conditions-of-rollouts-and-promotionpolicies) follow, as " +
+			"`apis/fleet/v1alpha1` has them.\n`make generate` writes this page.\n" +
+			"Reasons of refused bundles are in [attacks](attacks.md#attacks-on-bundles), reasons for publishing a " +
+			"bundle " +
+			"in\n" +
+			"[metrics](metrics.md#why-bundles-are-published).\n")
 	writeTable(&page, "Conditions", "condition", withPrefix(constants, "Condition"))
 	writeTable(&page, "Reasons", "reason", withPrefix(constants, "Reason"))
 	writeTable(&page, "States", "state", withPrefix(constants, "State"))
@@ -58,7 +66,8 @@ func TestReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 
 // Reasons for publishing a bundle are a label of a metric and a field in the output of publish.
 func TestReferenceListsTheReasonsForBundles(t *testing.T) {
-	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n", "<!-- end of reasons of bundles -->\n"
+	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n",
+		"<!-- end of reasons of bundles -->\n"
 	before, rest, begins := strings.Cut(readFile(t, page), begin)
 	_, after, ends := strings.Cut(rest, end)
 	if !begins || !ends {
@@ -150,7 +159,8 @@ func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts 
 		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(filepath.Base(file), "zz_") {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.ParseComments|parser.SkipObjectResolution)
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil,
+			parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +175,8 @@ func constantSpecs(t *testing.T, folder string) (specs []*ast.ValueSpec, abouts 
 				if !ok {
 					continue
 				}
-				if doc := strings.Join(strings.Fields(value.Doc.Text()), " "); doc != "" || !strings.Contains(about, value.Names[0].Name) {
+				if doc := strings.Join(strings.Fields(value.Doc.Text()), " "); doc != "" ||
+					!strings.Contains(about, value.Names[0].Name) {
 					about = doc
 				}
 				specs, abouts = append(specs, value), append(abouts, about)

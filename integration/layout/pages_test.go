@@ -155,13 +155,14 @@ func anchors(text string) []string {
 	var names []string
 	for _, h := range heading.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		title := linkText.ReplaceAllString(h[1], "$1")
-		names = append(names, strings.ReplaceAll(notAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-"))
+		names = append(names,
+			strings.ReplaceAll(notAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), ""), " ", "-"))
 	}
 	return names
 }
 
-// averageSentence returns the average length of sentences in prose, without code blocks, tables and headings. A list item
-// ends a sentence.
+// averageSentence returns the average length of sentences in prose, without code blocks, tables and headings. A list
+// item ends a sentence.
 func averageSentence(text string) float64 {
 	text = fence.ReplaceAllString(text, "\n")
 	text = codeSpan.ReplaceAllString(linkText.ReplaceAllString(text, "$1"), "code")

@@ -10,9 +10,11 @@ import (
 var pure = []string{
 	"bundle", "bundle/refusal", "bundle/trust", "bundle/ocm", "bundle/strict", "bundle/window",
 	"kcp-publisher/internal/core/catalog", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout",
-	"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/ingest", "kcp-publisher/internal/core/forecast", "kcp-publisher/internal/core/disclosure",
+	"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/ingest", "kcp-publisher/internal/core/forecast",
+	"kcp-publisher/internal/core/disclosure",
 	"kcp-publisher/internal/core/fleet",
-	"skr-agent/internal/core/autonomy", "skr-agent/internal/core/maintenance", "skr-agent/internal/core/provenance", "skr-agent/internal/core/report", "skr-agent/internal/agent/logonce",
+	"skr-agent/internal/core/autonomy", "skr-agent/internal/core/maintenance", "skr-agent/internal/core/provenance",
+	"skr-agent/internal/core/report", "skr-agent/internal/agent/logonce",
 }
 
 // impure are import path prefixes that a pure package must not import. net/url only parses.
@@ -21,12 +23,13 @@ var impure = []string{"oras.land/", "os", "net", "k8s.io/client-go", "sigs.k8s.i
 // storeUsers are the only packages that can import the registry library: the store, the readers of components and
 // archives, and the builder of releases.
 var storeUsers = []string{
-	"bundle/store", "kcp-publisher/internal/components/archive", "kcp-publisher/internal/components/cache", "kcp-publisher/internal/components/component", "integration", "hack/release",
+	"bundle/store", "kcp-publisher/internal/components/archive", "kcp-publisher/internal/components/cache",
+	"kcp-publisher/internal/components/component", "integration", "hack/release",
 }
 
-// maxAgentPackages limits the number of packages that the agent links, including the standard library. About 120 of them
-// are typed informers and listers of client-go, which controller-runtime links through client-go's leader election; 38
-// are CEL and the Prometheus client, for the checks of modules.
+// maxAgentPackages limits the number of packages that the agent links, including the standard library. About 120 of
+// them are typed informers and listers of client-go, which controller-runtime links through client-go's leader
+// election; 38 are CEL and the Prometheus client, for the checks of modules.
 const maxAgentPackages = 1160
 
 func TestPurePackagesDoNoIO(t *testing.T) {
@@ -50,8 +53,10 @@ func TestPurePackagesDoNoIO(t *testing.T) {
 // A decision that links the registry client is slow to test and easily becomes impure.
 func TestBundleLinksNoRegistryClient(t *testing.T) {
 	for _, name := range []string{
-		"bundle", "bundle/trust", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout", "kcp-publisher/internal/core/catalog",
-		"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/ingest", "kcp-publisher/internal/core/forecast", "kcp-publisher/internal/core/fleet",
+		"bundle", "bundle/trust", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout",
+		"kcp-publisher/internal/core/catalog",
+		"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/ingest",
+		"kcp-publisher/internal/core/forecast", "kcp-publisher/internal/core/fleet",
 	} {
 		for dependency := range strings.Lines(string(goList(t, "-deps", "./"+name))) {
 			if strings.HasPrefix(dependency, "oras.land/") || strings.HasPrefix(dependency, "k8s.io/client-go") {
@@ -64,7 +69,9 @@ func TestBundleLinksNoRegistryClient(t *testing.T) {
 func TestOnlyTheStoreNamesTheRegistryLibrary(t *testing.T) {
 	for _, p := range packages(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
-		allowed := slices.ContainsFunc(storeUsers, func(user string) bool { return name == user || strings.HasPrefix(name, user+"/") })
+		allowed := slices.ContainsFunc(storeUsers, func(user string) bool {
+			return name == user || strings.HasPrefix(name, user+"/")
+		})
 		for _, imported := range p.Imports {
 			if strings.HasPrefix(imported, "oras.land/") && !allowed {
 				t.Errorf("%s imports %s: read and write through bundle/store", name, imported)
@@ -75,11 +82,15 @@ func TestOnlyTheStoreNamesTheRegistryLibrary(t *testing.T) {
 
 func TestAgentLinksFewPackages(t *testing.T) {
 	if linked := strings.Count(string(goList(t, "-deps", "./skr-agent")), "\n"); linked > maxAgentPackages {
-		t.Errorf("the agent links %d packages, at most %d: leave out what is not needed, or raise the ceiling and say why", linked, maxAgentPackages)
+		t.Errorf(
+			"the agent links %d packages, at most %d: leave out what is not needed, or raise the ceiling and say why",
+			linked, maxAgentPackages)
 	}
 }
 
 // matches reports whether an import path is the prefix or below it, except net/url.
 func matches(imported, prefix string) bool {
-	return imported != "net/url" && (imported == strings.TrimSuffix(prefix, "/") || strings.HasPrefix(imported, strings.TrimSuffix(prefix, "/")+"/"))
+	return imported != "net/url" &&
+		(imported == strings.TrimSuffix(prefix, "/") ||
+			strings.HasPrefix(imported, strings.TrimSuffix(prefix, "/")+"/"))
 }

@@ -61,7 +61,8 @@ func readTests(t *testing.T) map[string]reader {
 	t.Helper()
 	packages, tests := map[string]map[string]*declaration{}, map[string]reader{}
 	for _, file := range tracked(t, "**/*_test.go") {
-		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.SkipObjectResolution|parser.ParseComments)
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil,
+			parser.SkipObjectResolution|parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,8 @@ func TestReferenceOfTheWireFormatIsCurrent(t *testing.T) {
 	page := readFile(t, wirePage)
 	for name, table := range map[string]string{
 		"limits": limitsTable(t), "statement": fieldsTable[bundle.Predicate](t, "statement.go", "Predicate"),
-		"audience": fieldsTable[bundle.Audience](t, "statement.go", "Audience"), "report": fieldsTable[bundle.Report](t, "report.go", "Report"),
+		"audience": fieldsTable[bundle.Audience](t, "statement.go", "Audience"),
+		"report":   fieldsTable[bundle.Report](t, "report.go", "Report"),
 	} {
 		begin, end := "<!-- "+name+", written by make generate -->\n", "<!-- end of "+name+" -->"
 		before, rest, found := strings.Cut(page, begin)
@@ -56,14 +57,17 @@ func TestWireFormatPageListsAllNames(t *testing.T) {
 			t.Errorf("%s does not have %s, %q", wirePage, name, value)
 		}
 	}
-	for _, found := range regexp.MustCompile("`(application/vnd\\.kyma-pull[^`]*|dev\\.kyma-pull[^`]*|https://kyma-pull\\.dev/[^`]*)`").FindAllStringSubmatch(page, -1) {
+	for _, found := range regexp.MustCompile(
+		"`(application/vnd\\.kyma-pull[^`]*|dev\\.kyma-pull[^`]*|https://kyma-pull\\.dev/[^`]*)`").
+		FindAllStringSubmatch(page, -1) {
 		if !known[found[1]] {
 			t.Errorf("%s has %q, which bundle/names.go does not", wirePage, found[1])
 		}
 	}
 	runtime := "berlin"
 	for _, where := range []string{
-		bundle.DesiredRepository(runtime) + ":" + bundle.TagDesired, bundle.ReportRepository(runtime) + ":" + bundle.TagLatest,
+		bundle.DesiredRepository(runtime) + ":" + bundle.TagDesired, bundle.ReportRepository(runtime) + ":" +
+			bundle.TagLatest,
 		bundle.TrustRepository + ":" + bundle.RootTag(3), bundle.ImageRepository("registry.example:5000/scaler"),
 	} {
 		if !strings.Contains(page, "`"+where+"`") {
@@ -94,7 +98,8 @@ func constantsOf(t *testing.T, folder string, only ...string) map[string]limit {
 	for range 2 { // a constant can be built from one in another file
 		for _, entry := range entries {
 			name := entry.Name()
-			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || len(only) > 0 && !slices.Contains(only, name) {
+			if !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") || len(only) > 0 &&
+				!slices.Contains(only, name) {
 				continue
 			}
 			addConstants(found, parsed(t, path.Join(folder, name)))
@@ -105,7 +110,8 @@ func constantsOf(t *testing.T, folder string, only ...string) map[string]limit {
 
 func parsed(t *testing.T, file string) *ast.File {
 	t.Helper()
-	tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil, parser.ParseComments|parser.SkipObjectResolution)
+	tree, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), file), nil,
+		parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +149,8 @@ func evaluate(expression ast.Expr, known map[string]limit) goconstant.Value {
 	case *ast.Ident:
 		return known[e.Name].value
 	case *ast.SelectorExpr:
-		if unit, ok := map[string]time.Duration{"Hour": time.Hour, "Minute": time.Minute, "Second": time.Second}[e.Sel.Name]; ok {
+		if unit, ok := map[string]time.Duration{"Hour": time.Hour, "Minute": time.Minute,
+			"Second": time.Second}[e.Sel.Name]; ok {
 			return goconstant.MakeInt64(int64(unit))
 		}
 	case *ast.BinaryExpr:
@@ -169,7 +176,8 @@ func limitsTable(t *testing.T) string {
 		values := constantsOf(t, folder)
 		for _, name := range slices.Sorted(maps.Keys(values)) {
 			if strings.HasPrefix(name, "Max") {
-				fmt.Fprintf(&table, "| %s | `%s.%s` | %s |\n", shownLimit(name, values[name].value), path.Base(folder), name, inTable(values[name].about))
+				fmt.Fprintf(&table, "| %s | `%s.%s` | %s |\n", shownLimit(name, values[name].value), path.Base(folder),
+					name, inTable(values[name].about))
 				rows++
 			}
 		}

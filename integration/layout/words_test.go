@@ -60,8 +60,10 @@ func checkWords(t *testing.T, path, name string) {
 		if field, ok := n.(*ast.Field); ok && field.Tag != nil {
 			return false // a tag is a contract
 		}
-		if spec, ok := n.(*ast.TypeSpec); ok && regexp.MustCompile(`(?i)census|inhabitant|farewell`).MatchString(spec.Name.Name) {
-			t.Errorf("%s:%d: type %s is not named by the field's word", name, set.Position(spec.Pos()).Line, spec.Name.Name)
+		if spec, ok := n.(*ast.TypeSpec); ok &&
+			regexp.MustCompile(`(?i)census|inhabitant|farewell`).MatchString(spec.Name.Name) {
+			t.Errorf("%s:%d: type %s is not named by the field's word", name, set.Position(spec.Pos()).Line,
+				spec.Name.Name)
 		}
 		literal, ok := n.(*ast.BasicLit)
 		if !ok || literal.Kind != token.STRING {
@@ -73,7 +75,8 @@ func checkWords(t *testing.T, path, name string) {
 		}
 		for _, w := range privateWords {
 			if found := regexp.MustCompile(`(?i)\b(` + w.word + `)\b`).FindString(text); found != "" {
-				t.Errorf("%s:%d: %q is not the field's word, rather: %s", name, set.Position(literal.Pos()).Line, found, w.instead)
+				t.Errorf("%s:%d: %q is not the field's word, rather: %s", name, set.Position(literal.Pos()).Line, found,
+					w.instead)
 			}
 		}
 		return true

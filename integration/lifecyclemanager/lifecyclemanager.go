@@ -63,10 +63,11 @@ func Prepare(ctx context.Context, control client.Client) error {
 		} else if err != nil {
 			return err
 		}
-		err := fleet.Until(ctx, fleet.Generous, "the control plane has "+o.GetKind()+" "+o.GetName(), func() (bool, string) {
-			err := client.IgnoreAlreadyExists(control.Create(ctx, o.DeepCopy()))
-			return err == nil, fmt.Sprint(err) // a new definition is not served at once
-		})
+		err := fleet.Until(ctx, fleet.Generous, "the control plane has "+o.GetKind()+" "+o.GetName(),
+			func() (bool, string) {
+				err := client.IgnoreAlreadyExists(control.Create(ctx, o.DeepCopy()))
+				return err == nil, fmt.Sprint(err) // a new definition is not served at once
+			})
 		if err != nil {
 			return err
 		}

@@ -22,8 +22,10 @@ const Operator = "operator"
 
 // others are the field managers of programs that are not lifecycle-manager.
 var others = []string{
-	Operator, "lifecyclemanager.test", "kube-apiserver", "kube-controller-manager", "kubernetes-service-cidr-controller", "kwok", "kwok-controller",
-	"storage-version-migrator", "api-priority-and-fairness-config-consumer-v1", "api-priority-and-fairness-config-producer-v1",
+	Operator, "lifecyclemanager.test", "kube-apiserver", "kube-controller-manager",
+	"kubernetes-service-cidr-controller", "kwok", "kwok-controller",
+	"storage-version-migrator", "api-priority-and-fairness-config-consumer-v1",
+	"api-priority-and-fairness-config-producer-v1",
 }
 
 // Cluster is a recorded cluster.
@@ -33,8 +35,8 @@ type Cluster struct {
 	Replace map[string]string
 }
 
-// Objects returns the objects that lifecycle-manager wrote to, as it left them, by kind, namespace and name. Values that
-// differ between two recordings are replaced.
+// Objects returns the objects that lifecycle-manager wrote to, as it left them, by kind, namespace and name. Values
+// that differ between two recordings are replaced.
 func (c Cluster) Objects(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(c.Config)
 	if err != nil {
@@ -82,10 +84,9 @@ func Key(o *unstructured.Unstructured) string {
 
 // written reports whether lifecycle-manager wrote to an object.
 func written(o *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(
-		o.GetManagedFields(),
-		func(f metav1.ManagedFieldsEntry) bool { return !slices.Contains(others, f.Manager) },
-	)
+	return slices.ContainsFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return !slices.Contains(others, f.Manager)
+	})
 }
 
 // moment replaces all times, and identity all UIDs.
@@ -108,11 +109,8 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	})
 	// The API server orders them by time.
 	slices.SortFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {
-		return cmp.Or(
-			strings.Compare(a.Manager, b.Manager),
-			strings.Compare(string(a.Operation), string(b.Operation)),
-			strings.Compare(a.Subresource, b.Subresource),
-		)
+		return cmp.Or(strings.Compare(a.Manager, b.Manager), strings.Compare(string(a.Operation), string(b.Operation)),
+			strings.Compare(a.Subresource, b.Subresource))
 	})
 	o.SetManagedFields(fields)
 	switch o.GetKind() {

@@ -39,7 +39,8 @@ type recorder struct {
 	before   map[string]map[string]*unstructured.Unstructured // by cluster
 }
 
-// TestRecordingIsWhatLifecycleManagerWrites records lifecycle-manager again and compares with the stored recording. With
+// TestRecordingIsWhatLifecycleManagerWrites records lifecycle-manager again and compares with the stored recording.
+// With
 // -update it writes the recording.
 func TestRecordingIsWhatLifecycleManagerWrites(t *testing.T) {
 	suite.Long(t)
@@ -95,14 +96,8 @@ func TestRecordingIsWhatLifecycleManagerWrites(t *testing.T) {
 	r.record("6-deleted")
 
 	if *update {
-		must(
-			t,
-			os.WriteFile(
-				filepath.Join(folder, "source.txt"),
-				[]byte("github.com/kyma-project/lifecycle-manager "+version+"\n"),
-				0o644,
-			),
-		)
+		must(t, os.WriteFile(filepath.Join(folder, "source.txt"),
+			[]byte("github.com/kyma-project/lifecycle-manager "+version+"\n"), 0o644))
 	}
 }
 
@@ -242,11 +237,8 @@ func (r *recorder) record(step string) {
 			must(r.t, err)
 			must(r.t, os.WriteFile(path, []byte(text), 0o644))
 		case text != string(want):
-			r.t.Errorf(
-				"%s differs from what lifecycle-manager writes: run this test with -update and review; now\n%s",
-				path,
-				text,
-			)
+			r.t.Errorf("%s differs from what lifecycle-manager writes: run this test with -update and review; now\n%s",
+				path, text)
 		}
 	}
 }

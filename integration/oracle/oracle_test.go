@@ -57,15 +57,18 @@ func written(t *testing.T) map[string]judged {
 		documents := documents(t)
 		for i, blob := range [][]byte{documents.State.Bytes, documents.Catalog.Bytes} {
 			found[fmt.Sprintf("bundle signed with %s, blob %d", name, i)] = judged{
-				attestation: annotation(t, composed(t, documents, signer), bundle.AnnotationAttestation), artifact: blob, key: key, ours: verifyBundle(t, documents, signer),
+				attestation: annotation(t, composed(t, documents, signer), bundle.AnnotationAttestation),
+				artifact:    blob, key: key, ours: verifyBundle(t, documents, signer),
 			}
 		}
 		manifest := composed(t, documents, signer)
 		found["report about a bundle signed with "+name] = judged{
-			attestation: annotation(t, report(t, &manifest, signer), bundle.AnnotationReport), artifact: manifest.Bytes, key: key, ours: verifyReport(t, &manifest, signer),
+			attestation: annotation(t, report(t, &manifest, signer), bundle.AnnotationReport), artifact: manifest.Bytes,
+			key: key, ours: verifyReport(t, &manifest, signer),
 		}
 		found["first report signed with "+name] = judged{
-			attestation: annotation(t, report(t, nil, signer), bundle.AnnotationReport), artifact: []byte("{}"), key: key, ours: verifyReport(t, nil, signer),
+			attestation: annotation(t, report(t, nil, signer), bundle.AnnotationReport), artifact: []byte("{}"),
+			key: key, ours: verifyReport(t, nil, signer),
 		}
 	}
 	return found
@@ -99,16 +102,44 @@ func TestBothVerifiersRefuseChangedAttestations(t *testing.T) {
 			change func(*testing.T, *envelope)
 		}{
 			{"the first bit of the payload is flipped", func(_ *testing.T, e *envelope) { e.DSSE.Payload[0] ^= 1 }},
-			{"a bit in the middle of the payload is flipped", func(_ *testing.T, e *envelope) { e.DSSE.Payload[len(e.DSSE.Payload)/2] ^= 1 }},
-			{"the last bit of the payload is flipped", func(_ *testing.T, e *envelope) { e.DSSE.Payload[len(e.DSSE.Payload)-1] ^= 0x80 }},
-			{"a bit of the signature is flipped", func(_ *testing.T, e *envelope) { e.DSSE.Signatures[0].Sig[len(e.DSSE.Signatures[0].Sig)-1] ^= 1 }},
+			{
+				"a bit in the middle of the payload is flipped", func(_ *testing.T, e *envelope) {
+					e.DSSE.Payload[len(e.DSSE.Payload)/2] ^= 1
+				},
+			},
+			{
+				"the last bit of the payload is flipped", func(_ *testing.T, e *envelope) {
+					e.DSSE.Payload[len(e.DSSE.Payload)-1] ^= 0x80
+				},
+			},
+			{
+				"a bit of the signature is flipped", func(_ *testing.T, e *envelope) {
+					e.DSSE.Signatures[0].Sig[len(e.DSSE.Signatures[0].Sig)-1] ^= 1
+				},
+			},
 			{"the signature is empty", func(_ *testing.T, e *envelope) { e.DSSE.Signatures[0].Sig = nil }},
-			{"there are two signatures", func(_ *testing.T, e *envelope) { e.DSSE.Signatures = append(e.DSSE.Signatures, e.DSSE.Signatures[0]) }},
+			{
+				"there are two signatures", func(_ *testing.T, e *envelope) {
+					e.DSSE.Signatures = append(e.DSSE.Signatures, e.DSSE.Signatures[0])
+				},
+			},
 			{"there is no signature", func(_ *testing.T, e *envelope) { e.DSSE.Signatures = nil }},
-			{"the payload is said to be of another type", func(_ *testing.T, e *envelope) { e.DSSE.PayloadType = "application/json" }},
+			{
+				"the payload is said to be of another type", func(_ *testing.T, e *envelope) {
+					e.DSSE.PayloadType = "application/json"
+				},
+			},
 			{"the payload is empty", func(_ *testing.T, e *envelope) { e.DSSE.Payload = nil }},
-			{"the bundle is said to be of another version", func(_ *testing.T, e *envelope) { e.MediaType = "application/vnd.dev.sigstore.bundle.v9.9+json" }},
-			{"the key is named as another", func(t *testing.T, e *envelope) { e.Material.PublicKey.Hint = thumbprint(t, other) }},
+			{
+				"the bundle is said to be of another version", func(_ *testing.T, e *envelope) {
+					e.MediaType = "application/vnd.dev.sigstore.bundle.v9.9+json"
+				},
+			},
+			{
+				"the key is named as another", func(t *testing.T, e *envelope) {
+					e.Material.PublicKey.Hint = thumbprint(t, other)
+				},
+			},
 		} {
 			t.Run(name+", "+c.name, func(t *testing.T) {
 				var e envelope
@@ -188,13 +219,16 @@ func theirs(j judged) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	material := root.NewTrustedPublicKeyMaterialFromMapping(map[string]*root.ExpiringKey{hint: root.NewExpiringKey(verifier, time.Time{}, time.Time{})})
+	material := root.NewTrustedPublicKeyMaterialFromMapping(map[string]*root.ExpiringKey{
+		hint: root.NewExpiringKey(verifier, time.Time{}, time.Time{}),
+	})
 	trusting, err := verify.NewVerifier(material, verify.WithNoObserverTimestamps())
 	if err != nil {
 		return "", err
 	}
 	sum := sha256.Sum256(j.artifact)
-	result, err := trusting.Verify(&read, verify.NewPolicy(verify.WithArtifactDigest("sha256", sum[:]), verify.WithKey()))
+	result, err := trusting.Verify(&read,
+		verify.NewPolicy(verify.WithArtifactDigest("sha256", sum[:]), verify.WithKey()))
 	if err != nil {
 		return "", err
 	}
@@ -231,7 +265,10 @@ func signers(t *testing.T) map[string]trust.Signer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]trust.Signer{"a P-256 key": keyPair(t, elliptic.P256()), "another P-256 key": keyPair(t, elliptic.P256()), "an Ed25519 key": edwards}
+	return map[string]trust.Signer{
+		"a P-256 key": keyPair(t, elliptic.P256()), "another P-256 key": keyPair(t, elliptic.P256()),
+		"an Ed25519 key": edwards,
+	}
 }
 
 func keyPair(t *testing.T, curve elliptic.Curve) trust.Signer {
@@ -259,7 +296,8 @@ func documents(t *testing.T) bundle.Documents {
 func composed(t *testing.T, documents bundle.Documents, signer trust.Signer) bundle.Blob {
 	t.Helper()
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
-		Audience: bundle.Audience{Runtime: runtime}, Epoch: 1, Sequence: 7, IssuedAt: issued, ExpiresAt: issued.AddDate(0, 0, 7), RootVersion: 1,
+		Audience: bundle.Audience{Runtime: runtime}, Epoch: 1, Sequence: 7, IssuedAt: issued,
+		ExpiresAt: issued.AddDate(0, 0, 7), RootVersion: 1,
 		Removals: []string{"keda"},
 	}, signer)
 	if err != nil {

@@ -54,29 +54,17 @@ func (r Recording) SVG() []byte {
 	var rules, body bytes.Buffer
 	line := 0
 	text := func(class, content string) {
-		fmt.Fprintf(
-			&body,
-			"<text class=\"%s\" x=\"%.0f\" y=\"%.0f\" xml:space=\"preserve\">%s</text>\n",
-			class,
-			margin,
-			margin+float64(line)*lineHeight+14,
-			content,
-		)
+		fmt.Fprintf(&body, "<text class=\"%s\" x=\"%.0f\" y=\"%.0f\" xml:space=\"preserve\">%s</text>\n", class, margin,
+			margin+float64(line)*lineHeight+14, content)
 	}
 	text("", `<tspan class="dim">$</tspan> `+escaped(r.Command))
 	line++
 	share := (end - begin) / float64(max(len(r.Steps), 1))
 	for i, step := range r.Steps {
 		from, to := begin+float64(i)*share, begin+float64(i+1)*share
-		fmt.Fprintf(
-			&rules,
-			"@keyframes r%[1]d{0%%,%.2[2]f%%{opacity:0}%.2[3]f%%,%.2[4]f%%{opacity:1}%.2[5]f%%,100%%{opacity:0}}\n",
-			i,
-			from,
-			from+0.01,
-			to,
-			to+0.01,
-		)
+		fmt.Fprintf(&rules,
+			"@keyframes r%[1]d{0%%,%.2[2]f%%{opacity:0}%.2[3]f%%,%.2[4]f%%{opacity:1}%.2[5]f%%,100%%{opacity:0}}\n", i,
+			from, from+0.01, to, to+0.01)
 		fmt.Fprintf(&rules, "@keyframes d%[1]d{0%%,%.2[2]f%%{opacity:0}%.2[3]f%%,100%%{opacity:1}}\n", i, to, to+0.01)
 		numbered := fmt.Sprintf("%d. %s", i+1, escaped(step))
 		text(fmt.Sprintf("run r%d", i), `<tspan class="dim">…</tspan> `+numbered)
@@ -90,12 +78,8 @@ func (r Recording) SVG() []byte {
 	}
 	fmt.Fprintf(&rules, "@media(prefers-reduced-motion:no-preference){.z{animation:z %s infinite}", Length)
 	for i := range r.Steps {
-		fmt.Fprintf(
-			&rules,
-			".r%[1]d{animation:r%[1]d %[2]s infinite}.d%[1]d{animation:d%[1]d %[2]s infinite}",
-			i,
-			Length,
-		)
+		fmt.Fprintf(&rules, ".r%[1]d{animation:r%[1]d %[2]s infinite}.d%[1]d{animation:d%[1]d %[2]s infinite}", i,
+			Length)
 	}
 	rules.WriteString("}\n")
 	var out bytes.Buffer
@@ -110,13 +94,8 @@ func (r Recording) SVG() []byte {
 		style,
 		rules.String(),
 	)
-	fmt.Fprintf(
-		&out,
-		"<rect x=\"0.5\" y=\"0.5\" width=\"%.0f\" height=\"%.0f\" rx=\"8\"/>\n%s</svg>\n",
-		w-1,
-		h-1,
-		body.String(),
-	)
+	fmt.Fprintf(&out, "<rect x=\"0.5\" y=\"0.5\" width=\"%.0f\" height=\"%.0f\" rx=\"8\"/>\n%s</svg>\n", w-1, h-1,
+		body.String())
 	return out.Bytes()
 }
 

@@ -21,7 +21,8 @@ const (
 )
 
 // ErrNoBucket means that this machine has no S3 gateway, or no registry with an S3 driver.
-var ErrNoBucket = errors.New("no registry on S3: set $" + EnvDistribution + " and $" + EnvVersitygw + " to their programs, as `make test-s3` does")
+var ErrNoBucket = errors.New("no registry on S3: set $" + EnvDistribution + " and $" + EnvVersitygw +
+	" to their programs, as `make test-s3` does")
 
 // Bucket is an S3 gateway over a folder, and a registry that stores its data in a bucket of it. Both are separate
 // programs.
@@ -121,14 +122,16 @@ func (b *Bucket) Stop() error {
 
 // Resume starts it again at the same address.
 func (b *Bucket) Resume(ctx context.Context) (err error) {
-	b.gateway, err = b.start(ctx, os.Getenv(EnvVersitygw), b.Gateway, "--access", accessKey, "--secret", secretKey, "--port", b.Gateway, "--quiet",
+	b.gateway, err = b.start(ctx, os.Getenv(EnvVersitygw), b.Gateway, "--access", accessKey, "--secret", secretKey,
+		"--port", b.Gateway, "--quiet",
 		"posix", "--sidecar", b.metadata(), b.data())
 	return err
 }
 
 // start starts a program and waits until its address accepts connections.
 func (b *Bucket) start(ctx context.Context, program, address string, args ...string) (*exec.Cmd, error) {
-	log, err := os.OpenFile(filepath.Join(b.dir, filepath.Base(program)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := os.OpenFile(filepath.Join(b.dir, filepath.Base(program)+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY,
+		0o600)
 	if err != nil {
 		return nil, err
 	}

@@ -49,11 +49,13 @@ func TestRegistryMountsBlobsAndServesManifests(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := r.Traffic()
-	if mounts := after[Request{http.MethodPost, Uploads}] - before[Request{http.MethodPost, Uploads}]; mounts != 1 || after.Writes() != before.Writes()+1 {
+	if mounts := after[Request{http.MethodPost, Uploads}] - before[Request{http.MethodPost, Uploads}]; mounts != 1 ||
+		after.Writes() != before.Writes()+1 {
 		t.Errorf("a mount is one request, but came as %d of %d writes", mounts, after.Writes()-before.Writes())
 	}
 
-	manifest, err := oras.PackManifest(ctx, one, oras.PackManifestVersion1_1, "application/vnd.example", oras.PackManifestOptions{Layers: []ocispec.Descriptor{layer}})
+	manifest, err := oras.PackManifest(ctx, one, oras.PackManifestVersion1_1, "application/vnd.example",
+		oras.PackManifestOptions{Layers: []ocispec.Descriptor{layer}})
 	if err != nil {
 		t.Fatal(err)
 	}

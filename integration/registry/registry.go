@@ -122,15 +122,19 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 	}
 	if options.KeySet != "" {
 		config.Auth = configuration.Auth{"token": configuration.Parameters{
-			"realm": tokenPath, "autoredirect": true, "autoredirectpath": tokenPath, "issuer": TokenIssuer, "service": TokenService,
-			"jwks": options.KeySet, "signingalgorithms": []any{"ES256"},
+			"realm": tokenPath, "autoredirect": true, "autoredirectpath": tokenPath, "issuer": TokenIssuer,
+			"service": TokenService,
+			"jwks":    options.KeySet, "signingalgorithms": []any{"ES256"},
 		}}
 	}
 	if options.NotifyURL != "" {
 		config.Notifications.Endpoints = []configuration.Endpoint{{
-			Name: "kcp-publisher", URL: options.NotifyURL, Headers: http.Header{"Authorization": {"Bearer " + options.NotifyToken}},
+			Name: "kcp-publisher", URL: options.NotifyURL, Headers: http.Header{
+				"Authorization": {"Bearer " + options.NotifyToken},
+			},
 			Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second,
-			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}}, // as in the guide on notifications
+			// as in the guide on notifications
+			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}},
 		}}
 	}
 	if options.TLS {
@@ -147,7 +151,9 @@ func (r *Registry) serve(listener net.Listener) {
 		// Some scenarios have clients that distrust the certificate. Their errors must not appear in a demo's terminal.
 		ErrorLog: log.New(io.Discard, "", 0)}
 	if r.certificate != nil {
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*r.certificate}, MinVersion: tls.VersionTLS12})
+		listener = tls.NewListener(listener, &tls.Config{
+			Certificates: []tls.Certificate{*r.certificate}, MinVersion: tls.VersionTLS12,
+		})
 	}
 	r.mu.Lock()
 	r.server = server

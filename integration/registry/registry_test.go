@@ -63,7 +63,8 @@ func TestResumedRegistryHasItsData(t *testing.T) {
 	if err := r.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Head(t.Context(), repository, bundle.TagDesired); err == nil || errors.Is(err, store.ErrNotFound) {
+	if _, err := store.Head(t.Context(), repository, bundle.TagDesired); err == nil ||
+		errors.Is(err, store.ErrNotFound) {
 		t.Errorf("a stopped registry answers: %v", err)
 	}
 	if err := r.Resume(); err != nil {

@@ -53,7 +53,10 @@ func (c Cargo) Publish(ctx context.Context) error {
 	if err := store.PushBlob(ctx, repository, config); err != nil {
 		return err
 	}
-	image := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor}
+	image := ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: config.Descriptor,
+	}
 	for i := range c.Layers {
 		layer, err := c.pushLayer(ctx, repository, byte(i))
 		if err != nil {
@@ -65,7 +68,8 @@ func (c Cargo) Publish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := store.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, data), "1.0.0"); err != nil {
+	if err := store.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, data),
+		"1.0.0"); err != nil {
 		return err
 	}
 	return c.pushBundle(ctx)
@@ -78,7 +82,9 @@ func (c Cargo) pushLayer(ctx context.Context, to oras.Target, seed byte) (ocispe
 	if _, err := io.Copy(hash, noise()); err != nil {
 		return ocispec.Descriptor{}, err
 	}
-	d := ocispec.Descriptor{MediaType: ocispec.MediaTypeImageLayer, Digest: digest.NewDigest(digest.SHA256, hash), Size: c.LayerBytes}
+	d := ocispec.Descriptor{
+		MediaType: ocispec.MediaTypeImageLayer, Digest: digest.NewDigest(digest.SHA256, hash), Size: c.LayerBytes,
+	}
 	return d, to.Push(ctx, d, noise())
 }
 
@@ -109,9 +115,12 @@ func (c Cargo) pushBundle(ctx context.Context) error {
 	}
 	documents, err := bundle.NewDocuments(bundle.DesiredState{CRDs: []string{}, Manifests: []bundle.Manifest{{
 		Name: "cargo", Module: "cargo", Version: "1.0.0",
-		Spec: v1beta2.ManifestSpec{Version: "1.0.0", Install: v1beta2.InstallInfo{Name: "cargo", Source: runtime.RawExtension{Raw: source}}},
+		Spec: v1beta2.ManifestSpec{
+			Version: "1.0.0", Install: v1beta2.InstallInfo{Name: "cargo", Source: runtime.RawExtension{Raw: source}},
+		},
 		Content: []bundle.Content{{
-			Name: "raw-manifest", Repository: "./" + bundle.ContentRepository, MediaType: mediaTypeTar, Digest: content.Descriptor.Digest, SizeBytes: content.Descriptor.Size,
+			Name: "raw-manifest", Repository: "./" + bundle.ContentRepository, MediaType: mediaTypeTar,
+			Digest: content.Descriptor.Digest, SizeBytes: content.Descriptor.Size,
 		}},
 	}}}, bundle.Catalog{})
 	if err != nil {
@@ -119,7 +128,8 @@ func (c Cargo) pushBundle(ctx context.Context) error {
 	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
-		Audience: bundle.Audience{Runtime: c.Runtime}, Epoch: 1, RootVersion: 1, Sequence: now.UnixMilli(), IssuedAt: now, ExpiresAt: now.Add(24 * time.Hour),
+		Audience: bundle.Audience{Runtime: c.Runtime}, Epoch: 1, RootVersion: 1, Sequence: now.UnixMilli(),
+		IssuedAt: now, ExpiresAt: now.Add(24 * time.Hour),
 	}, signer)
 	if err != nil {
 		return err

@@ -122,7 +122,10 @@ func Tar(files ...string) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
 	for i := 0; i < len(files); i += 2 {
-		header := &tar.Header{Name: files[i], Mode: 0o644, Size: int64(len(files[i+1])), ModTime: time.Unix(0, 0), Format: tar.FormatUSTAR}
+		header := &tar.Header{
+			Name: files[i], Mode: 0o644, Size: int64(len(files[i+1])), ModTime: time.Unix(0, 0),
+			Format: tar.FormatUSTAR,
+		}
 		if err := w.WriteHeader(header); err != nil {
 			panic(err) // a bytes.Buffer takes everything
 		}
@@ -152,7 +155,8 @@ func gzipped(data []byte) []byte {
 func TarLink(name, target string) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
-	if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target, Format: tar.FormatUSTAR}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeSymlink, Linkname: target,
+		Format: tar.FormatUSTAR}); err != nil {
 		panic(err) // a bytes.Buffer takes everything
 	}
 	if err := w.Close(); err != nil {

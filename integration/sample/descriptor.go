@@ -43,7 +43,9 @@ func InContext(descriptor []byte, host, path string) ([]byte, error) {
 	if err := yaml.Unmarshal(descriptor, &document); err != nil {
 		return nil, err
 	}
-	document["component"].(map[string]any)["repositoryContexts"] = []any{repository("origin.example", "built"), repository(host, path)}
+	document["component"].(map[string]any)["repositoryContexts"] = []any{
+		repository("origin.example", "built"), repository(host, path),
+	}
 	return json.Marshal(document)
 }
 
@@ -76,7 +78,8 @@ func (v Version) Descriptor() ([]byte, error) {
 		"meta": map[string]any{"schemaVersion": "v2"},
 		"component": map[string]any{
 			"name": v.Component(), "version": v.Version, "provider": "kyma-pull.dev",
-			"repositoryContexts": []any{}, "sources": []any{}, "componentReferences": references, "resources": resources,
+			"repositoryContexts": []any{}, "sources": []any{}, "componentReferences": references,
+			"resources": resources,
 		},
 	}
 	if host, path, found := strings.Cut(v.Context, "/"); found {
@@ -95,7 +98,9 @@ func (v Version) Descriptor() ([]byte, error) {
 func (v Version) resource(r Resource) map[string]any {
 	resource := map[string]any{"name": r.Name, "version": v.Version, "type": r.Type}
 	if r.Image != "" {
-		resource["relation"], resource["access"] = "external", map[string]any{"type": "ociArtifact", "imageReference": r.Image}
+		resource["relation"], resource["access"] = "external", map[string]any{
+			"type": "ociArtifact", "imageReference": r.Image,
+		}
 		if r.ImageDigest != "" {
 			resource["digest"] = digestSpec("ociArtifactDigest/v1", r.ImageDigest.Encoded())
 		}
@@ -103,7 +108,9 @@ func (v Version) resource(r Resource) map[string]any {
 	}
 	content := digest.FromBytes(r.Content)
 	resource["relation"] = "local"
-	resource["access"] = map[string]any{"type": "localBlob", "localReference": content.String(), "mediaType": r.MediaType}
+	resource["access"] = map[string]any{
+		"type": "localBlob", "localReference": content.String(), "mediaType": r.MediaType,
+	}
 	if len(v.Signed) > 0 {
 		resource["digest"] = digestSpec("genericBlobDigest/v1", content.Encoded())
 	}
@@ -152,7 +159,10 @@ func (v Version) sign(document map[string]any) ([]any, error) {
 		}
 		signatures = append(signatures, map[string]any{
 			"name": signer.Name, "digest": digestSpec(normalisation, value),
-			"signature": map[string]any{"algorithm": "RSASSA-PKCS1-V1_5", "mediaType": "application/vnd.ocm.signature.rsa", "value": hex.EncodeToString(signature)},
+			"signature": map[string]any{
+				"algorithm": "RSASSA-PKCS1-V1_5", "mediaType": "application/vnd.ocm.signature.rsa",
+				"value": hex.EncodeToString(signature),
+			},
 		})
 	}
 	return signatures, nil

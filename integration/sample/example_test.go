@@ -15,13 +15,15 @@ var update = flag.Bool("update", false, "write docs/example anew")
 // TestExampleIsCurrent compares docs/example, which the README publishes, with the samples; -update writes it.
 func TestExampleIsCurrent(t *testing.T) {
 	want := t.TempDir()
-	if err := WriteArchive(t.Context(), filepath.Join(want, "components"), Scaler("1.7.0"), Scaler("1.8.0")); err != nil {
+	if err := WriteArchive(t.Context(), filepath.Join(want, "components"), Scaler("1.7.0"),
+		Scaler("1.8.0")); err != nil {
 		t.Fatal(err)
 	}
 	for name, object := range map[string]any{
 		"moduletemplate-scaler-1.7.0.yaml": Scaler("1.7.0").Template(),
 		"moduletemplate-scaler-1.8.0.yaml": Scaler("1.8.0").Template(),
-		"modulereleasemeta-scaler.yaml":    Release("scaler", Scaler("").Component(), Channel("regular", "1.7.0"), Channel("fast", "1.8.0")),
+		"modulereleasemeta-scaler.yaml": Release("scaler", Scaler("").Component(), Channel("regular", "1.7.0"),
+			Channel("fast", "1.8.0")),
 	} {
 		data, err := yaml.Marshal(object)
 		if err != nil {

@@ -24,7 +24,8 @@ spec: {interval: 30}
 func BrokenScaler(version string) Version {
 	v := Scaler(version)
 	v.Manifest = strings.Replace(v.Manifest, "name: scaler-manager, namespace: kyma-system, labels: {app: scaler}",
-		"name: scaler-manager, namespace: kyma-system, labels: {app: scaler}, annotations: {kyma-pull.dev/simulate: broken}", 1)
+		"name: scaler-manager, namespace: kyma-system, labels: {app: scaler}, annotations: {kyma-pull.dev/simulate: "+
+			"broken}", 1)
 	return v
 }
 

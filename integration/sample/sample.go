@@ -66,7 +66,12 @@ func (v Version) resources() []Resource {
 	if v.Resources != nil {
 		return v.Resources
 	}
-	return []Resource{{Name: "raw-manifest", Type: "directoryTree", MediaType: mediaTypeTar, Content: Tar(v.Module+".yaml", v.Manifest)}}
+	return []Resource{
+		{
+			Name: "raw-manifest", Type: "directoryTree", MediaType: mediaTypeTar,
+			Content: Tar(v.Module+".yaml", v.Manifest),
+		},
+	}
 }
 
 // ContentDigest is the digest of what is installed.
@@ -75,16 +80,23 @@ func (v Version) ContentDigest() digest.Digest { return digest.FromBytes(v.resou
 // Template is the ModuleTemplate that describes the version.
 func (v Version) Template() *v1beta2.ModuleTemplate {
 	template := &v1beta2.ModuleTemplate{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: v.Module + "-" + v.Version, Labels: map[string]string{v1beta2.LabelModuleName: v.Module}},
-		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: v.Module, Version: v.Version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)}, RequiresDowntime: v.RequiresDowntime},
+		TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: Namespace, Name: v.Module + "-" + v.Version,
+			Labels: map[string]string{v1beta2.LabelModuleName: v.Module},
+		},
+		Spec: v1beta2.ModuleTemplateSpec{
+			ModuleName: v.Module, Version: v.Version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)},
+			RequiresDowntime: v.RequiresDowntime,
+		},
 	}
 	if v.UsesValues != "" {
 		template.Annotations = map[string]string{v1beta2.AnnotationUsesValues: v.UsesValues}
 	}
 	if v.Manager != "" {
 		template.Spec.Manager = &v1beta2.Manager{
-			GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Namespace: v1beta2.RuntimeNamespace, Name: v.Manager,
+			GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+			Namespace:        v1beta2.RuntimeNamespace, Name: v.Manager,
 		}
 	}
 	if v.DefaultCR != "" {
@@ -142,7 +154,10 @@ func (v Version) push(ctx context.Context, repository oras.Target) error {
 			blobs = append(blobs, bundle.NewBlob(r.MediaType, r.Content))
 		}
 	}
-	image := ocispec.Manifest{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor}
+	image := ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: config.Descriptor,
+	}
 	for _, blob := range blobs {
 		image.Layers = append(image.Layers, blob.Descriptor)
 	}

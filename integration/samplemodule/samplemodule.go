@@ -62,7 +62,10 @@ func version(number, image, pod, more string) sample.Version {
 	return sample.Version{
 		Module: Module, Version: number, Manifest: content, Manager: Operator, DefaultCR: defaultCR,
 		Resources: []sample.Resource{
-			{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.Tar(Module+".yaml", content)},
+			{
+				Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar",
+				Content: sample.Tar(Module+".yaml", content),
+			},
 			{Name: Operator, Type: "ociImage", Image: image},
 		},
 	}

@@ -61,7 +61,8 @@ func (v voyage) report(r *fleet.Runtime, location, name string) string {
 
 func (v voyage) importReport(want int, name string) string {
 	v.t.Helper()
-	return v.run(want, v.Binaries().Publisher, append([]string{"import-report", v.file(name), "--to", v.Location()}, v.RegistryFlags("publisher")...)...)
+	return v.run(want, v.Binaries().Publisher,
+		append([]string{"import-report", v.file(name), "--to", v.Location()}, v.RegistryFlags("publisher")...)...)
 }
 
 // published waits until the control plane has published these versions for the runtime, and returns the bundle's
@@ -73,7 +74,8 @@ func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Published == nil {
 			return false, fmt.Sprint(err)
 		}
-		return fmt.Sprint(record.Status.Runtime.Published.Versions) == fmt.Sprint(versions), fmt.Sprint(record.Status.Runtime.Published.Versions)
+		return fmt.Sprint(record.Status.Runtime.Published.Versions) == fmt.Sprint(versions),
+			fmt.Sprint(record.Status.Runtime.Published.Versions)
 	})
 	settle(v.t, v.Fleet)
 	record, err := r.Record(v.t.Context())
@@ -105,7 +107,8 @@ func untilOwn(t *testing.T, r *fleet.Runtime, versions map[string]string) {
 				ready[m.Name] = m.Version
 			}
 		}
-		return fmt.Sprint(ready) == fmt.Sprint(versions), fmt.Sprintf("%v of %+v, %+v", ready, kyma.Status.Modules, kyma.Status.Conditions)
+		return fmt.Sprint(ready) == fmt.Sprint(versions),
+			fmt.Sprintf("%v of %+v, %+v", ready, kyma.Status.Modules, kyma.Status.Conditions)
 	})
 }
 
@@ -124,11 +127,13 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 	t.Helper()
 	to, err := registries.Repository(repository)
 	must(t, err)
-	layer, config := bundle.NewBlob(ocispec.MediaTypeImageLayer, []byte(repository+tag)), bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte(`{}`))
+	layer, config := bundle.NewBlob(ocispec.MediaTypeImageLayer, []byte(repository+tag)),
+		bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte(`{}`))
 	must(t, store.PushBlob(t.Context(), to, layer))
 	must(t, store.PushBlob(t.Context(), to, config))
 	data, err := json.Marshal(ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor},
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor},
 	})
 	must(t, err)
 	image := bundle.NewBlob(ocispec.MediaTypeImageManifest, data)
@@ -147,7 +152,8 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	t.Cleanup(func() { _ = own.Close() })
 	var written atomic.Int64 // to the ship's registry, by anybody but its agent, which reports
 	own.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
-		if request.Method != http.MethodGet && request.Method != http.MethodHead && !strings.Contains(request.URL.Path, "/reports/") {
+		if request.Method != http.MethodGet && request.Method != http.MethodHead &&
+			!strings.Contains(request.URL.Path, "/reports/") {
 			written.Add(1)
 		}
 		return false
@@ -164,7 +170,8 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	must(t, os.Mkdir(v.file("cellar"), 0o700))
 	ship, err := f.AddCarried(ctx, "ship", "regular", harbor, nil, "scaler", "mailer")
 	must(t, err)
-	bunker, err := f.AddCarried(ctx, "bunker", "regular", cellar, []string{"--import-folder", drops}, "scaler", "mailer")
+	bunker, err := f.AddCarried(ctx, "bunker", "regular", cellar, []string{"--import-folder", drops}, "scaler",
+		"mailer")
 	must(t, err)
 	first := map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"}
 	v.published(ship, first)
@@ -172,7 +179,8 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 
 	t.Run("the first installation comes as a file", func(t *testing.T) {
 		contents := v.export("one.tar", "ship", "bunker", "--dry-run")
-		if _, err := os.Stat(v.file("one.tar")); !errors.Is(err, os.ErrNotExist) || !strings.Contains(contents, "scaler 1.7.0, raw-manifest") {
+		if _, err := os.Stat(v.file("one.tar")); !errors.Is(err, os.ErrNotExist) ||
+			!strings.Contains(contents, "scaler 1.7.0, raw-manifest") {
 			t.Errorf("a dry run wrote a file (%v) or says too little:\n%s", err, contents)
 		}
 		v.export("one.tar", "ship", "bunker")
@@ -188,7 +196,8 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		v.report(ship, harbor, "report-1.json")
 		until(t, 30*time.Second, "the report counts", func() (bool, string) {
 			c := conditionOf(t, ship, v1beta2.ConditionReporting)
-			return c.Reason == "Carried" && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "the latest is of 20"), c.Message
+			return c.Reason == "Carried" && c.Status == metav1.ConditionTrue &&
+				strings.Contains(c.Message, "the latest is of 20"), c.Message
 		})
 	})
 	// The report contained the runtime's own key, cluster and Kyma, so the next bundle refers to them.
@@ -207,7 +216,8 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	t.Run("a delta that does not fit says what is missing", func(t *testing.T) {
 		writes := written.Load()
 		output := v.imports(3, harbor, v.file("three.tar"))
-		if want := sample.Scaler("1.8.0").ContentDigest().String(); !strings.Contains(output, want) || !strings.Contains(output, "module scaler 1.8.0") {
+		if want := sample.Scaler("1.8.0").ContentDigest().String(); !strings.Contains(output, want) ||
+			!strings.Contains(output, "module scaler 1.8.0") {
 			t.Errorf("does not name %s:\n%s", want, output)
 		}
 		unwritten(t, writes)
@@ -217,7 +227,8 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		must(t, err)
 		writes := written.Load()
 		for name, bytes := range map[string][]byte{
-			"tampered":  append(append([]byte{}, data[:len(data)-2000]...), append([]byte("x"), data[len(data)-1999:]...)...),
+			"tampered": append(append([]byte{}, data[:len(data)-2000]...),
+				append([]byte("x"), data[len(data)-1999:]...)...),
 			"truncated": data[:len(data)-1024],
 			"reordered": append(append([]byte{}, data[len(data)/2:]...), data[:len(data)/2]...),
 		} {
@@ -237,7 +248,8 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 			t.Fatalf("does not say what agents need:\n%s", output)
 		}
 		page := blockAfter(t, "docs/guides/airgap.md", "Images and mirrors", "")
-		if want := "agents need --mirror docker.io=registry.ship.example/fleet/" + bundle.ImageRepository("docker.io") + "\n"; page != want {
+		if want := "agents need --mirror docker.io=registry.ship.example/fleet/" + bundle.ImageRepository("docker.io") +
+			"\n"; page != want {
 			t.Errorf("docs/guides/airgap.md shows %q, and %q would be printed", page, want)
 		}
 		ship.AgentFlags = []string{"--mirror", mirror}
@@ -285,7 +297,10 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 func mailerWithImage(host, version string) sample.Version {
 	v := sample.Mailer(version)
 	v.Resources = []sample.Resource{
-		{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.Tar("mailer.yaml", v.Manifest)},
+		{
+			Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar",
+			Content: sample.Tar("mailer.yaml", v.Manifest),
+		},
 		{Name: "mailer-image", Type: "ociImage", Image: host + "/lab/mailer:" + version},
 	}
 	return v

@@ -43,7 +43,9 @@ func startFaulty(t *testing.T, kubeconfig string) *faulty {
 	must(t, err)
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config)) // the client sends a token
 	must(t, err)
-	through := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	through := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+	}
 	f := &faulty{}
 	f.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch status := f.status.Load(); {
@@ -52,7 +54,8 @@ func startFaulty(t *testing.T, kubeconfig string) *faulty {
 		case status > 0:
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(int(status))
-			_, _ = fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"fault %d","code":%d}`, status, status)
+			_, _ = fmt.Fprintf(w,
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"fault %d","code":%d}`, status, status)
 		default:
 			through.ServeHTTP(w, r)
 		}
@@ -68,11 +71,17 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	must(t, r.Agent().Stop())
 
 	// A ServiceAccount as the chart creates it. Its token ends with a Secret.
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"}}
+	account := &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"},
+	}
 	must(t, client.IgnoreAlreadyExists(r.API.Create(ctx, account)))
 	must(t, r.API.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "the-agent"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "the-agent"}, RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin",
+		},
+		Subjects: []rbacv1.Subject{
+			{Kind: rbacv1.ServiceAccountKind, Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"},
+		},
 	}))
 	file := filepath.Join(t.TempDir(), "token")
 	renew := func(holder string) *corev1.Secret {
@@ -80,7 +89,9 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: holder}}
 		must(t, r.API.Create(ctx, secret))
 		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-			BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: holder, UID: secret.UID},
+			BoundObjectRef: &authenticationv1.BoundObjectReference{
+				APIVersion: "v1", Kind: "Secret", Name: holder, UID: secret.UID,
+			},
 		}}
 		must(t, r.API.SubResource("token").Create(ctx, account, request))
 		must(t, os.WriteFile(file, []byte(request.Status.Token), 0o600))
@@ -94,7 +105,9 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 		api.Close()
 	})
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	authority := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw}))
+	authority := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{
+		Type: "CERTIFICATE", Bytes: api.Certificate().Raw,
+	}))
 	must(t, os.WriteFile(kubeconfig, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
   clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: u, user: {tokenFile: %q}}]}`, api.URL, authority, file), 0o600))
 
@@ -105,7 +118,8 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	r.AgentFlags = append(r.AgentFlags, "--kubeconfig="+kubeconfig)
 	must(t, r.StartAgent())
 	const waits = "cannot start yet"
-	for n, fault := range []int64{-1, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable} {
+	for n, fault := range []int64{-1, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
+		http.StatusInternalServerError, http.StatusServiceUnavailable} {
 		api.status.Store(fault)
 		until(t, time.Minute, fmt.Sprintf("the agent says that it waits because of %d", fault), func() (bool, string) {
 			return strings.Count(r.Agent().Log(), waits) > n, r.Agent().Log()

@@ -49,7 +49,9 @@ func flip(text string, field string) string {
 }
 
 // forged composes a bundle for a runtime from the registry's blobs, with another predicate or another key.
-func forged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer, change func(*bundle.Predicate)) bundle.Blob {
+func forged(
+	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer, change func(*bundle.Predicate),
+) bundle.Blob {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
 	must(t, err)
@@ -92,7 +94,8 @@ func resigned(t *testing.T, manifest []byte, signer trust.Signer, change func(pr
 		envelope.Payload, err = json.Marshal(statement)
 		must(t, err)
 		// Source: DSSE v1.0.2, protocol, PAE.
-		signed := fmt.Sprintf("DSSEv1 %d %s %d %s", len(envelope.PayloadType), envelope.PayloadType, len(envelope.Payload), envelope.Payload)
+		signed := fmt.Sprintf("DSSEv1 %d %s %d %s", len(envelope.PayloadType), envelope.PayloadType,
+			len(envelope.Payload), envelope.Payload)
 		signature, err := signer.SignMessage(strings.NewReader(signed))
 		must(t, err)
 		envelope.Signatures = []map[string][]byte{{"sig": signature}}
@@ -143,7 +146,8 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 	mountFrom(t, f, repository, "other", decodeManifest(t, foreign.Bytes).Config)
 
 	newer := forged(t, f, victim, publisherKey(t, f), func(*bundle.Predicate) {})
-	report, err := bundle.ComposeReport(bundle.Report{Runtime: "victim", Sequence: 1, Time: time.Now().UTC()}, publisherKey(t, f))
+	report, err := bundle.ComposeReport(bundle.Report{Runtime: "victim", Sequence: 1, Time: time.Now().UTC()},
+		publisherKey(t, f))
 	must(t, err)
 	reports, err := f.Place.Repository(ctx, bundle.ReportRepository("victim"))
 	must(t, err)
@@ -156,37 +160,81 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 		put    bundle.Blob
 		reason refusal.Reason
 	}{
-		{"another runtime's bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes), refusal.WrongRuntime},
+		{
+			"another runtime's bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes),
+			refusal.WrongRuntime,
+		},
 		{"an older bundle", bundle.NewBlob(ocispec.MediaTypeImageManifest, old.Bytes), refusal.Rollback},
 		{"an expired bundle", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 			p.IssuedAt, p.ExpiresAt = time.Now().Add(-2*time.Hour).UTC(), time.Now().Add(-time.Hour).UTC()
 		}), refusal.Expired},
-		{"another bundle of the same sequence", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Sequence--; p.KymaGeneration += 100 }), refusal.Equivocation},
+		{
+			"another bundle of the same sequence",
+			forged(t, f, victim, publisherKey(t, f),
+				func(p *bundle.Predicate) { p.Sequence--; p.KymaGeneration += 100 }), refusal.Equivocation,
+		},
 		{"a bundle from beyond this clock", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 			p.IssuedAt, p.ExpiresAt = time.Now().Add(25*time.Hour).UTC(), time.Now().Add(48*time.Hour).UTC()
 		}), refusal.NotYetIssued},
-		{"a bundle of another cluster", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" }), refusal.WrongCluster},
-		{"a bundle of another epoch", forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), refusal.WrongEpoch},
-		{"a bundle that needs a feature of later agents", resigned(t, newer.Bytes, publisherKey(t, f), func(predicate map[string]any) {
-			predicate["critical"] = []string{"teleport"}
-		}), refusal.UnsupportedFeature},
-		{"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}), refusal.UnknownKey},
+		{
+			"a bundle of another cluster",
+			forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" }),
+			refusal.WrongCluster,
+		},
+		{
+			"a bundle of another epoch",
+			forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), refusal.WrongEpoch,
+		},
+		{"a bundle that needs a feature of later agents",
+			resigned(t, newer.Bytes, publisherKey(t, f), func(predicate map[string]any) {
+				predicate["critical"] = []string{"teleport"}
+			}), refusal.UnsupportedFeature},
+		{
+			"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}),
+			refusal.UnknownKey,
+		},
 		{"a flipped byte in the statement", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
-			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation], `"payload":"`)
+			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation],
+				`"payload":"`)
 		}), refusal.BadSignature},
 		{"a flipped byte in the signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
 			m.Annotations[bundle.AnnotationAttestation] = flip(m.Annotations[bundle.AnnotationAttestation], `"sig":"`)
 		}), refusal.BadSignature},
-		{"no attestation", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), refusal.Unsigned},
-		{"another config under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), refusal.WrongDigest},
-		{"another catalog under a newer signature", altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Layers[0] = alteredCatalog.Descriptor }), refusal.WrongDigest},
-		{"another config under the same signature", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }), refusal.WrongDigest},
-		{"two documents for two readers", bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(strings.Replace(string(newer.Bytes), `"annotations":{`, `"Annotations":{},"annotations":{`, 1))), refusal.Malformed},
+		{
+			"no attestation", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }),
+			refusal.Unsigned,
+		},
+		{
+			"another config under a newer signature",
+			altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }),
+			refusal.WrongDigest,
+		},
+		{
+			"another catalog under a newer signature",
+			altered(t, newer.Bytes, func(m *ocispec.Manifest) { m.Layers[0] = alteredCatalog.Descriptor }),
+			refusal.WrongDigest,
+		},
+		{
+			"another config under the same signature",
+			altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Config = alteredConfig.Descriptor }),
+			refusal.WrongDigest,
+		},
+		{
+			"two documents for two readers",
+			bundle.NewBlob(ocispec.MediaTypeImageManifest,
+				[]byte(strings.Replace(string(newer.Bytes), `"annotations":{`, `"Annotations":{},"annotations":{`, 1))),
+			refusal.Malformed,
+		},
 		{"a statement about a report, signed by the publisher", altered(t, newer.Bytes, func(m *ocispec.Manifest) {
-			m.Annotations[bundle.AnnotationAttestation] = decodeManifest(t, report.Bytes).Annotations[bundle.AnnotationReport]
+			m.Annotations[bundle.AnnotationAttestation] = decodeManifest(t,
+				report.Bytes).Annotations[bundle.AnnotationReport]
 		}), refusal.PredicateType},
 		{"the runtime's own report", bundle.NewBlob(ocispec.MediaTypeImageManifest, said.Bytes), refusal.MediaType},
-		{"another artifact type", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.ArtifactType = bundle.ArtifactTypeReport }), refusal.MediaType},
+		{
+			"another artifact type",
+			altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.ArtifactType = bundle.ArtifactTypeReport }),
+			refusal.MediaType,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := witness(t, victim)
@@ -244,18 +292,21 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 		must(t, victim.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes)))
 		must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongRuntime)))
 		must(t, f.StartPublisher())
-		until(t, 30*time.Second, "an Event on the Kyma in the control plane says that a bundle was refused", func() (bool, string) {
-			var events eventsv1.EventList
-			if err := f.Control.List(ctx, &events); err != nil {
-				return false, err.Error()
-			}
-			for _, e := range events.Items {
-				if e.Reason == "BundleRefused" && e.Regarding.Name == "victim" && strings.Contains(e.Note, string(refusal.WrongRuntime)) {
-					return true, ""
+		until(t, 30*time.Second, "an Event on the Kyma in the control plane says that a bundle was refused",
+			func() (bool, string) {
+				var events eventsv1.EventList
+				if err := f.Control.List(ctx, &events); err != nil {
+					return false, err.Error()
 				}
-			}
-			return false, fmt.Sprint(len(events.Items), " other events")
-		})
-		must(t, victim.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted")) // the publisher replaced it with a valid bundle
+				for _, e := range events.Items {
+					if e.Reason == "BundleRefused" && e.Regarding.Name == "victim" &&
+						strings.Contains(e.Note, string(refusal.WrongRuntime)) {
+						return true, ""
+					}
+				}
+				return false, fmt.Sprint(len(events.Items), " other events")
+			})
+		// the publisher replaced it with a valid bundle
+		must(t, victim.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 	})
 }

@@ -30,7 +30,9 @@ func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
 	bound := runtimeWith(t, f, "bound", map[string]string{"scaler": "1.7.0"})
 	record, err := bound.Record(ctx)
 	must(t, err)
-	change(t, f.Control, record, func(record *v1beta2.Kyma) { record.Annotations = map[string]string{v1beta2.AnnotationAutonomy: ""} })
+	change(t, f.Control, record, func(record *v1beta2.Kyma) {
+		record.Annotations = map[string]string{v1beta2.AnnotationAutonomy: ""}
+	})
 	until(t, 60*time.Second, "bound has no offers any more", func() (bool, string) {
 		fetched, err := bound.Desired(ctx)
 		if err != nil {
@@ -61,7 +63,8 @@ func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
 	})
 	until(t, 60*time.Second, "the bound one says what it waits for", func() (bool, string) {
 		kyma, err := bound.Kyma(ctx)
-		return err == nil && strings.Contains(fmt.Sprint(kyma.Status.Modules), "waiting for the control plane"), fmt.Sprint(err)
+		return err == nil && strings.Contains(fmt.Sprint(kyma.Status.Modules), "waiting for the control plane"),
+			fmt.Sprint(err)
 	})
 	generations := func() string {
 		var manifests v1beta2.ManifestList
@@ -148,7 +151,8 @@ func TestAutonomousRuntimeNeverGoesBack(t *testing.T) {
 		return err == nil && config.Data["version"] == "1.8.0", fmt.Sprint(config.Data, err)
 	}))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "regular" }))
-	untilSaid("the runtime reports that it stays", "scaler", "1.8.0", "stays at version 1.8.0: in the bundle in force there is 1.7.0, which is older", runtime)
+	untilSaid("the runtime reports that it stays", "scaler", "1.8.0",
+		"stays at version 1.8.0: in the bundle in force there is 1.7.0, which is older", runtime)
 	notDowngraded("back at channel regular")
 
 	replaceKyma(t, r, v1beta2.KymaSpec{Channel: "regular", Modules: modules("mailer", "scaler")})
@@ -167,7 +171,8 @@ func TestAutonomousRuntimeNeverGoesBack(t *testing.T) {
 		kyma, err := r.Record(ctx)
 		must(t, err)
 		published := kyma.Status.Runtime.Published
-		return published.Versions["scaler"] == "1.8.0" && kyma.Status.Runtime.Observed.Digest == published.Digest, fmt.Sprintf("%+v", published)
+		return published.Versions["scaler"] == "1.8.0" && kyma.Status.Runtime.Observed.Digest == published.Digest,
+			fmt.Sprintf("%+v", published)
 	})
 	notDowngraded("after the control plane's answer")
 	if kyma, err := r.Record(ctx); err != nil || len(kyma.Status.Runtime.Published.RolledBackFrom) != 0 {

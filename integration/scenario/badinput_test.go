@@ -49,35 +49,49 @@ func offerManifest(module, manifest string) func(context.Context, *fleet.Fleet) 
 }
 
 var brokenModules = []broken{
-	{"unknown", v1beta2.StateWarning, "ModuleUnknown", []string{"module MODULE", "is unknown"}, func(context.Context, *fleet.Fleet) error { return nil }},
-	{"channelless", v1beta2.StateWarning, "ChannelMissing", []string{`channel "regular" has no version`, "spec.channels"}, func(ctx context.Context, f *fleet.Fleet) error {
-		return f.Release(ctx, f.Own("channelless"), mailer(f, "").Component(), sample.Channel("fast", "1.0.0"))
-	}},
-	{"doubled", v1beta2.StateWarning, "TemplateDoubled", []string{"version 1.0.0 has two ModuleTemplates", "MODULE-again"}, func(ctx context.Context, f *fleet.Fleet) error {
-		v := owned(f, sample.Version{Module: "doubled", Version: "1.0.0", Manifest: "{}"})
-		again := v.Template()
-		again.Name = v.Module + "-again"
-		if err := f.Offer(ctx, v); err != nil {
-			return err
-		}
-		if err := f.Control.Create(ctx, again); err != nil {
-			return err
-		}
-		return release(ctx, f, v)
-	}},
-	{"unreleased", v1beta2.StateError, "ComponentNotFound", []string{"component kyma-pull.dev/module/MODULE:1.0.0", "not found"}, func(ctx context.Context, f *fleet.Fleet) error {
-		v := owned(f, sample.Version{Module: "unreleased", Version: "1.0.0"})
-		if err := f.Control.Create(ctx, v.Template()); err != nil {
-			return err
-		}
-		return release(ctx, f, v)
-	}},
-	{"unparseable", v1beta2.StateError, "ModuleContentBroken", []string{"MODULE.yaml", "document 1"}, offerManifest("unparseable", "a: [")},
+	{
+		"unknown", v1beta2.StateWarning, "ModuleUnknown", []string{"module MODULE", "is unknown"},
+		func(context.Context, *fleet.Fleet) error { return nil },
+	},
+	{"channelless", v1beta2.StateWarning, "ChannelMissing",
+		[]string{`channel "regular" has no version`, "spec.channels"}, func(ctx context.Context, f *fleet.Fleet) error {
+			return f.Release(ctx, f.Own("channelless"), mailer(f, "").Component(), sample.Channel("fast", "1.0.0"))
+		}},
+	{"doubled", v1beta2.StateWarning, "TemplateDoubled",
+		[]string{"version 1.0.0 has two ModuleTemplates", "MODULE-again"},
+		func(ctx context.Context, f *fleet.Fleet) error {
+			v := owned(f, sample.Version{Module: "doubled", Version: "1.0.0", Manifest: "{}"})
+			again := v.Template()
+			again.Name = v.Module + "-again"
+			if err := f.Offer(ctx, v); err != nil {
+				return err
+			}
+			if err := f.Control.Create(ctx, again); err != nil {
+				return err
+			}
+			return release(ctx, f, v)
+		}},
+	{"unreleased", v1beta2.StateError, "ComponentNotFound",
+		[]string{"component kyma-pull.dev/module/MODULE:1.0.0", "not found"},
+		func(ctx context.Context, f *fleet.Fleet) error {
+			v := owned(f, sample.Version{Module: "unreleased", Version: "1.0.0"})
+			if err := f.Control.Create(ctx, v.Template()); err != nil {
+				return err
+			}
+			return release(ctx, f, v)
+		}},
+	{
+		"unparseable", v1beta2.StateError, "ModuleContentBroken", []string{"MODULE.yaml", "document 1"},
+		offerManifest("unparseable", "a: ["),
+	},
 	{
 		"kindless", v1beta2.StateError, "ModuleContentBroken", []string{"MODULE.yaml", "kind"},
 		offerManifest("kindless", "a: b"),
 	},
-	{"strange", v1beta2.StateError, "ModuleKindUnknown", []string{"Spaceship", "enterprise"}, offerManifest("strange", "apiVersion: space.example/v1\nkind: Spaceship\nmetadata: {name: enterprise}\n")},
+	{
+		"strange", v1beta2.StateError, "ModuleKindUnknown", []string{"Spaceship", "enterprise"},
+		offerManifest("strange", "apiVersion: space.example/v1\nkind: Spaceship\nmetadata: {name: enterprise}\n"),
+	},
 }
 
 func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
@@ -98,14 +112,16 @@ func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 	}))
 	for _, b := range brokenModules {
 		t.Run(b.module, func(t *testing.T) {
-			for side, read := range map[string]func(context.Context) (*v1beta2.Kyma, error){"control plane": r.Record, "runtime": r.Kyma} {
-				until(t, 40*time.Second, fmt.Sprintf("the %s says what is wrong with %s", side, b.module), func() (bool, string) {
-					kyma, err := read(ctx)
-					if err != nil {
-						return false, err.Error()
-					}
-					return says(kyma, f.Own(b.module), b), fmt.Sprintf("%+v", kyma.Status.Modules)
-				})
+			for side, read := range map[string]func(context.Context) (*v1beta2.Kyma, error){"control plane": r.Record,
+				"runtime": r.Kyma} {
+				until(t, 40*time.Second, fmt.Sprintf("the %s says what is wrong with %s", side, b.module),
+					func() (bool, string) {
+						kyma, err := read(ctx)
+						if err != nil {
+							return false, err.Error()
+						}
+						return says(kyma, f.Own(b.module), b), fmt.Sprintf("%+v", kyma.Status.Modules)
+					})
 			}
 		})
 	}
@@ -116,7 +132,8 @@ func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 	})
 	t.Run("why names the first cause", func(t *testing.T) {
 		output, err := f.Why(ctx, r.ID, f.Own("unknown"))
-		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "do this") || !strings.Contains(output, "\n  report ") {
+		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "do this") ||
+			!strings.Contains(output, "\n  report ") {
 			t.Errorf("%v\n%s", err, output)
 		}
 		for _, b := range brokenModules {
@@ -143,7 +160,8 @@ func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
 		if err == nil {
 			err = json.Unmarshal([]byte(output), &told)
 		}
-		return err == nil && told.Situation == situation && told.Cause != "" && told.Advice != "", fmt.Sprint(output, err)
+		return err == nil && told.Situation == situation && told.Cause != "" && told.Advice != "",
+			fmt.Sprint(output, err)
 	})
 }
 
@@ -218,7 +236,8 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 			if err != nil || len(record.Status.Modules) != 1 {
 				return false, fmt.Sprint(err)
 			}
-			return strings.Contains(record.Status.Modules[0].Message, "scaler-manager"), record.Status.Modules[0].Message
+			return strings.Contains(record.Status.Modules[0].Message, "scaler-manager"),
+				record.Status.Modules[0].Message
 		})
 	})
 	t.Run("a release that goes back is not followed", func(t *testing.T) {

@@ -30,7 +30,9 @@ func TestFleetOnABucket(t *testing.T) {
 	must(t, err)
 	defer func() { must(t, bucket.Close()) }()
 	named := []string{"--blob-host", bucket.Gateway}
-	f := newFleet(t, fleet.Options{RegistryHost: bucket.Host, BlobHosts: []string{bucket.Gateway}, PublisherFlags: named, AgentFlags: named})
+	f := newFleet(t, fleet.Options{
+		RegistryHost: bucket.Host, BlobHosts: []string{bucket.Gateway}, PublisherFlags: named, AgentFlags: named,
+	})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	must(t, f.Control.Create(ctx, fleet.NewKyma("tokyo", "regular", "mailer")))
 	settle(t, f)
@@ -50,7 +52,8 @@ func TestFleetOnABucket(t *testing.T) {
 		_, err = store.FetchBundle(ctx, repository, verified)
 		return err
 	}
-	if err := whole(bucket.Host); err == nil || !strings.Contains(err.Error(), "--blob-host "+bucket.Gateway) || strings.Contains(err.Error(), "X-Amz") {
+	if err := whole(bucket.Host); err == nil || !strings.Contains(err.Error(), "--blob-host "+bucket.Gateway) ||
+		strings.Contains(err.Error(), "X-Amz") {
 		t.Errorf("a redirect to a host that nobody named: %v", err)
 	}
 	must(t, whole(bucket.Direct))
@@ -69,7 +72,8 @@ func TestFleetOnABucket(t *testing.T) {
 		kyma, err := berlin.Record(ctx)
 		must(t, err)
 		status := kyma.Status.Runtime
-		return status != nil && status.Published != nil && status.Observed != nil && status.Published.Digest == status.Observed.Digest, fmt.Sprintf("%+v", status)
+		return status != nil && status.Published != nil && status.Observed != nil &&
+			status.Published.Digest == status.Observed.Digest, fmt.Sprintf("%+v", status)
 	})
 
 	f.Publisher().Stop()
@@ -78,7 +82,8 @@ func TestFleetOnABucket(t *testing.T) {
 	tokyo.Finalizers = nil
 	must(t, f.Control.Update(ctx, tokyo))
 	must(t, f.Control.Delete(ctx, tokyo))
-	output, code := fleet.Run(ctx, f.Binaries().Publisher, "registry", "prune", "--to", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"),
+	output, code := fleet.Run(ctx, f.Binaries().Publisher, "registry", "prune", "--to", f.Location(), "--trust",
+		filepath.Join(f.Keys(), "root.json"),
 		"--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--gone", "tokyo", "--blob-host", bucket.Gateway)
 	if code != 0 || strings.Contains(output, "not all of its users are known") {
 		t.Errorf("exit code %d\n%s", code, output)

@@ -41,7 +41,8 @@ func newDepot(t *testing.T, layers int, layerBytes int64) depot {
 	d.run(0, binaries.Publisher, "keys", "init", "--keys", d.keys)
 	registries, err := store.NewRegistries(store.Access{})
 	must(t, err)
-	must(t, sample.Cargo{Registries: registries, Prefix: d.location, Keys: d.keys, Runtime: "ship", Layers: layers, LayerBytes: layerBytes}.Publish(t.Context()))
+	must(t, sample.Cargo{Registries: registries, Prefix: d.location, Keys: d.keys, Runtime: "ship", Layers: layers,
+		LayerBytes: layerBytes}.Publish(t.Context()))
 	return d
 }
 
@@ -53,7 +54,8 @@ func (d depot) run(want int, binary string, args ...string) string {
 }
 
 func (d depot) exportArgs(name string, args ...string) []string {
-	return append([]string{"export", "ship", "--from", d.location, "--keys", d.keys, "--images", "-o", d.file(name)}, args...)
+	return append([]string{"export", "ship", "--from", d.location, "--keys", d.keys, "--images", "-o", d.file(name)},
+		args...)
 }
 
 func (d depot) importArgs(to string, paths ...string) []string {
@@ -92,7 +94,8 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 		whole, err := os.ReadFile(d.file("whole.tar"))
 		must(t, err)
 		for range 8 {
-			if !d.killed(time.Duration(random.Int64N(int64(exporting)))+time.Millisecond, d.binaries.Publisher, d.exportArgs("cut.tar")...) {
+			if !d.killed(time.Duration(random.Int64N(int64(exporting)))+time.Millisecond, d.binaries.Publisher,
+				d.exportArgs("cut.tar")...) {
 				cuts++
 			}
 			// It can have been killed after the last step.
@@ -113,7 +116,8 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 		target, cuts := store.LayoutScheme+d.file("cut"), 0
 		verify := []string{"verify", target, "--trust", filepath.Join(d.keys, "root.json"), "--runtime", "ship"}
 		for range 15 {
-			through := d.killed(time.Duration(random.Int64N(int64(importing)))+time.Millisecond, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...)
+			through := d.killed(time.Duration(random.Int64N(int64(importing)))+time.Millisecond, d.binaries.Agent,
+				d.importArgs(target, d.file("whole.tar"))...)
 			_, code := fleet.Run(t.Context(), d.binaries.Agent, verify...)
 			if through && code != 0 {
 				t.Fatalf("the import is through and the bundle is not good: exit code %d", code)
@@ -130,7 +134,8 @@ func TestKilledExportAndImportCanRunAgain(t *testing.T) {
 		d.run(0, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...)
 		d.run(0, d.binaries.Agent, verify...)
 		d.everything("cut")
-		if output := d.run(0, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...); !strings.Contains(output, ": 0 written") {
+		if output := d.run(0, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...); !strings.Contains(output,
+			": 0 written") {
 			t.Errorf("the same import again:\n%s", output)
 		}
 		t.Logf("killed %d times", cuts)
@@ -157,14 +162,17 @@ func TestExportFileCanBeCompressedAndSplit(t *testing.T) {
 	d.run(0, d.binaries.Publisher, d.exportArgs("plain.tar")...)
 	d.run(0, d.binaries.Agent, d.importArgs(store.LayoutScheme+d.file("whole"), d.file("plain.tar"))...)
 	var told struct{ Files []string }
-	output := d.run(0, d.binaries.Publisher, d.exportArgs("small.tar.zst", "--zstd", "--volume-size", "1M", "--format", "json")...)
+	output := d.run(0, d.binaries.Publisher,
+		d.exportArgs("small.tar.zst", "--zstd", "--volume-size", "1M", "--format", "json")...)
 	must(t, json.Unmarshal([]byte(output), &told))
 	if len(told.Files) < 6 {
 		t.Fatalf("wrote %v", told.Files)
 	}
 	target := store.LayoutScheme + d.file("volumes")
 	without := append([]string{}, told.Files[:2]...)
-	if output := d.run(3, d.binaries.Agent, d.importArgs(target, append(without, told.Files[3:]...)...)...); !strings.Contains(output, fmt.Sprintf("volume %s is missing", told.Files[2])) {
+	if output := d.run(3, d.binaries.Agent,
+		d.importArgs(target, append(without, told.Files[3:]...)...)...); !strings.Contains(output,
+		fmt.Sprintf("volume %s is missing", told.Files[2])) {
 		t.Errorf("a volume is missing:\n%s", output)
 	}
 	d.run(3, d.binaries.Agent, d.importArgs(target, told.Files[:len(told.Files)-1]...)...)

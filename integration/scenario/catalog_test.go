@@ -55,7 +55,9 @@ func TestCatalogFollowsModuleVisibility(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	oldScaler, newScaler, mailer := f.Own("scaler")+"-1.7.0", f.Own("scaler")+"-1.8.0", f.Own("mailer")+"-1.0.0"
 	untilSeen(t, r, mailer, oldScaler, newScaler)
-	release := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: f.Own("scaler")}}
+	release := &v1beta2.ModuleReleaseMeta{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: f.Own("scaler")},
+	}
 	change(t, f.Control, release, func(release *v1beta2.ModuleReleaseMeta) { release.Spec.Beta = true })
 	untilSeen(t, r, mailer)
 	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.True)
@@ -72,7 +74,8 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	ctx := t.Context()
 	template := mailer(f, "1.0.0").Template()
-	must(t, f.Control.Patch(ctx, template, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1beta2.LabelBeta+`":"true"}}}`))))
+	must(t, f.Control.Patch(ctx, template,
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1beta2.LabelBeta+`":"true"}}}`))))
 	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.False)
 	until(t, 30*time.Second, "mailer is uninstalled, and the Kyma says why", func() (bool, string) {
 		kyma, err := r.Record(ctx)
@@ -81,15 +84,18 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 		}
 		gone := apierrors.IsNotFound(r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}))
 		said := slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
-			return m.Name == f.Own("mailer") && m.State == v1beta2.StateError && strings.Contains(m.Message, "module template not allowed")
+			return m.Name == f.Own("mailer") && m.State == v1beta2.StateError &&
+				strings.Contains(m.Message, "module template not allowed")
 		})
-		return gone && said && kyma.Status.State == v1beta2.StateError, fmt.Sprintf("gone %t, Kyma %s, modules %+v", gone, kyma.Status.State, kyma.Status.Modules)
+		return gone && said && kyma.Status.State == v1beta2.StateError,
+			fmt.Sprintf("gone %t, Kyma %s, modules %+v", gone, kyma.Status.State, kyma.Status.Modules)
 	})
 	untilSeen(t, r)
 	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.True)
 	until(t, 30*time.Second, "mailer is back", func() (bool, string) {
 		kyma, err := r.Record(ctx)
-		return err == nil && kyma.Status.State == v1beta2.StateReady && r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}) == nil, fmt.Sprint(err, kyma)
+		return err == nil && kyma.Status.State == v1beta2.StateReady &&
+			r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}) == nil, fmt.Sprint(err, kyma)
 	})
 	untilSeen(t, r, f.Own("mailer")+"-1.0.0", f.Own("scaler")+"-1.7.0")
 }
@@ -97,13 +103,21 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 func TestMandatoryModulesAreAddedAndRemoved(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherRights: []string{"publisher.yaml", "finalizers.yaml"}})
-	watch := sample.Version{Module: "watchdog", Version: "1.0.0", Manifest: strings.ReplaceAll(sample.Mailer("1.0.0").Manifest, "mailer", "watchdog"), Manager: "watchdog"}
+	watch := sample.Version{
+		Module: "watchdog", Version: "1.0.0",
+		Manifest: strings.ReplaceAll(sample.Mailer("1.0.0").Manifest, "mailer", "watchdog"), Manager: "watchdog",
+	}
 	must(t, f.Offer(ctx, watch))
 	mandatory := sample.Release("watchdog", watch.Component())
 	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
 	mandatory.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory} // as lifecycle-manager left it
 	must(t, f.Control.Create(ctx, mandatory))
-	left := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "other-watchdog", Labels: map[string]string{v1beta2.LabelModuleName: "watchdog"}}}
+	left := &v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: sample.Namespace, Name: "other-watchdog",
+			Labels: map[string]string{v1beta2.LabelModuleName: "watchdog"},
+		},
+	}
 	left.Spec.Install.Source.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, left))
 	leaving := watcher("leaving", "", "configmaps", bundle.FieldSpec)
@@ -156,7 +170,8 @@ func TestAgentSkipsLabeledObjects(t *testing.T) {
 		must(t, r.API.Get(ctx, inKyma(f.Own("scaler")), manifest))
 		return manifest.Spec.Version == "1.8.0", manifest.Spec.Version
 	})
-	if config, err := settings(ctx, r); err != nil || config.Data["level"] != "debug" || config.Data["version"] != "1.7.0" {
+	if config, err := settings(ctx, r); err != nil || config.Data["level"] != "debug" ||
+		config.Data["version"] != "1.7.0" {
 		t.Errorf("a skipped Manifest was worked on: %v, %v", config.Data, err)
 	}
 	must(t, r.API.Get(ctx, inKyma(f.Own("scaler")), manifest))
@@ -173,7 +188,8 @@ func TestAgentSkipsLabeledObjects(t *testing.T) {
 	labelKyma(t, f, r, v1beta2.LabelSkipReconciliation, "")
 	until(t, 30*time.Second, "the wish is answered once nothing skips the Kyma", func() (bool, string) {
 		kyma, err := r.Record(ctx)
-		return err == nil && kyma.Status.ActiveChannel == "fast" && kyma.Status.Runtime.Published.Sequence > published, fmt.Sprintf("%v %+v", err, kyma.Status.Runtime)
+		return err == nil && kyma.Status.ActiveChannel == "fast" && kyma.Status.Runtime.Published.Sequence > published,
+			fmt.Sprintf("%v %+v", err, kyma.Status.Runtime)
 	})
 
 	labelKyma(t, f, r, v1beta2.LabelSkipReconciliation, v1beta2.True)

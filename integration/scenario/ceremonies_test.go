@@ -40,7 +40,8 @@ func TestKeyCeremonyGuideWorks(t *testing.T) {
 	}
 	shown := s.run("kcp-publisher keys show --keys keys -o json")
 	left := s.rootKeys()
-	if len(left) != 2 || !strings.Contains(shown, `"version": 5`) || !slices.Contains(left, holders["bob"]) || slices.Contains(left, holders["cleo"]) {
+	if len(left) != 2 || !strings.Contains(shown, `"version": 5`) || !slices.Contains(left, holders["bob"]) ||
+		slices.Contains(left, holders["cleo"]) {
 		t.Errorf("the holders are %v, and at the end:\n%s", holders, shown)
 	}
 	// The key of the holder who left is no longer accepted.
@@ -56,11 +57,13 @@ func (s shell) checkCeremony(section string, holders map[string]string) {
 	s.t.Helper()
 	switch section {
 	case "Begin":
-		if left, _ := filepath.Glob(filepath.Join(s.dir, "keys", "root*.key")); len(left) > 0 && exists(filepath.Join(s.dir, "ada")) {
+		if left, _ := filepath.Glob(filepath.Join(s.dir, "keys", "root*.key")); len(left) > 0 &&
+			exists(filepath.Join(s.dir, "ada")) {
 			s.t.Errorf("the publisher's machine keeps the root keys %v", left)
 		}
 	case "Rotate the publisher's key":
-		if exists(filepath.Join(s.dir, "keys", "publisher.key.next")) && !exists(filepath.Join(s.dir, "keys", "root-3.json")) {
+		if exists(filepath.Join(s.dir, "keys", "publisher.key.next")) &&
+			!exists(filepath.Join(s.dir, "keys", "root-3.json")) {
 			s.t.Error("the new key still waits")
 		}
 	case "Replace a root key":
@@ -123,7 +126,8 @@ func (s shell) signers(path string) (thumbprints []string) {
 	var root ceremonyRoot
 	must(s.t, json.Unmarshal(data, &root))
 	for _, key := range s.shownKeys() {
-		if slices.ContainsFunc(root.Signatures, func(signature ceremonySignature) bool { return signature.KeyID == key.ID }) {
+		if slices.ContainsFunc(root.Signatures,
+			func(signature ceremonySignature) bool { return signature.KeyID == key.ID }) {
 			thumbprints = append(thumbprints, key.Thumbprint)
 		}
 	}

@@ -46,11 +46,14 @@ func byChart(values map[string]map[string]any) fleet.Account {
 			return nil, err
 		}
 		for _, o := range objects {
-			if err := cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("helm"), client.ForceOwnership); err != nil {
+			if err := cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("helm"),
+				client.ForceOwnership); err != nil {
 				return nil, fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
 			}
 		}
-		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: chartNamespaces[program], Name: program}}
+		account := &corev1.ServiceAccount{
+			ObjectMeta: metav1.ObjectMeta{Namespace: chartNamespaces[program], Name: program},
+		}
 		request := &authenticationv1.TokenRequest{}
 		if err := cluster.SubResource("token").Create(ctx, account, request); err != nil {
 			return nil, fmt.Errorf("ask for a token: %w", err)
@@ -65,7 +68,9 @@ func byChart(values map[string]map[string]any) fleet.Account {
 }
 
 func renderChart(name string, values map[string]any) ([]*unstructured.Unstructured, error) {
-	release := chart.Release{Dir: filepath.Join("..", "..", "charts", name), Name: name, Namespace: chartNamespaces[name], Values: values}
+	release := chart.Release{
+		Dir: filepath.Join("..", "..", "charts", name), Name: name, Namespace: chartNamespaces[name], Values: values,
+	}
 	rendered, err := release.Render()
 	if err != nil {
 		return nil, err
@@ -119,18 +124,24 @@ func refused(t *testing.T, attempts map[string]error) {
 func admitted(t *testing.T, cluster client.Client, namespace string) {
 	t.Helper()
 	strict := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
-	must(t, cluster.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, client.RawPatch(types.MergePatchType, strict)))
+	must(t, cluster.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		client.RawPatch(types.MergePatchType, strict)))
 	var deployments appsv1.DeploymentList
-	must(t, cluster.List(t.Context(), &deployments, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/managed-by": "Helm"}))
+	must(t, cluster.List(t.Context(), &deployments, client.InNamespace(namespace),
+		client.MatchingLabels{"app.kubernetes.io/managed-by": "Helm"}))
 	if len(deployments.Items) != 1 {
 		t.Fatalf("%d Deployments in %s come from a chart", len(deployments.Items), namespace)
 	}
 	template := deployments.Items[0].Spec.Template
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "strict", Labels: template.Labels}, Spec: template.Spec}
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "strict", Labels: template.Labels},
+		Spec:       template.Spec,
+	}
 	must(t, cluster.Create(t.Context(), pod.DeepCopy(), client.DryRunAll))
 	pod.Spec.Containers[0].SecurityContext = nil
 	if err := cluster.Create(t.Context(), pod, client.DryRunAll); !apierrors.IsForbidden(err) {
-		t.Errorf("a pod without a security context is admitted to %s, so that the one before proved nothing: %v", namespace, err)
+		t.Errorf("a pod without a security context is admitted to %s, so that the one before proved nothing: %v",
+			namespace, err)
 	}
 }
 
@@ -171,7 +182,9 @@ func applyRole(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, versions ...sampl
 // modules that it was generated for.
 func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{LeaderElect: true, Account: byChart(map[string]map[string]any{"kcp-publisher": minimal()})})
+	f := newFleet(t, fleet.Options{
+		LeaderElect: true, Account: byChart(map[string]map[string]any{"kcp-publisher": minimal()}),
+	})
 	r, err := f.AddRuntime(ctx, "one", "regular", "scaler", "mailer")
 	must(t, err)
 	untilRefused(t, r, "scaler", "system:serviceaccount:kyma-system:skr-agent", "cannot")
@@ -181,12 +194,16 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	granted := len(r.Agent().Log())
 	must(t, f.Police(ctx, "scaler", v1alpha1.Course{
-		Waves:        []v1alpha1.Wave{{Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour}}},
+		Waves: []v1alpha1.Wave{
+			{Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour}},
+		},
 		OfflineAfter: metav1.Duration{Duration: time.Hour},
 	}))
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	must(t, f.UntilRollout(ctx, firstRollout, "it has an end", func(s v1alpha1.RolloutStatus) bool { return s.FinishedAt != nil }))
+	must(t, f.UntilRollout(ctx, firstRollout, "it has an end", func(s v1alpha1.RolloutStatus) bool {
+		return s.FinishedAt != nil
+	}))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
 	}))
@@ -197,7 +214,8 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	missedNothing(t, f.Publisher().Log())
 	missedNothing(t, r.Agent().Log()[granted:])
 
-	for namespace, cluster := range map[string]client.Client{sample.Namespace: f.Control, v1beta2.RuntimeNamespace: r.API} {
+	for namespace, cluster := range map[string]client.Client{sample.Namespace: f.Control,
+		v1beta2.RuntimeNamespace: r.API} {
 		admitted(t, cluster, namespace)
 	}
 
@@ -205,17 +223,24 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	publisher := as(t, f.PublisherKubeconfig())
 	must(t, publisher.List(ctx, things(ours, "Kyma"), client.InNamespace(sample.Namespace)))
 	refused(t, map[string]error{
-		"making a Secret":             publisher.Create(ctx, thing("v1", "Secret", sample.Namespace, "mine")),
-		"Secrets elsewhere":           publisher.List(ctx, things("v1", "Secret"), client.InNamespace("default")),
-		"reading a webhook's key":     publisher.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-webhook"}, thing("v1", "Secret", "", "")),
-		"writing a module's version":  publisher.Create(ctx, thing(ours, "ModuleTemplate", sample.Namespace, "mine-1.0.0")),
-		"making a Kyma":               publisher.Create(ctx, thing(ours, "Kyma", sample.Namespace, "mine")),
-		"deleting a Kyma":             publisher.Delete(ctx, thing(ours, "Kyma", sample.Namespace, "one")),
-		"Kymas of another namespace":  publisher.List(ctx, things(ours, "Kyma"), client.InNamespace("default")),
-		"deleting a definition":       publisher.Delete(ctx, thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kymas.operator.kyma-project.io")),
-		"registering webhooks":        publisher.Create(ctx, thing("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "mine")),
-		"breaking somebody's lease":   publisher.Delete(ctx, thing("coordination.k8s.io/v1", "Lease", sample.Namespace, "other")),
-		"another namespace's details": publisher.Get(ctx, client.ObjectKey{Name: "default"}, thing("v1", "Namespace", "", "")),
+		"making a Secret":   publisher.Create(ctx, thing("v1", "Secret", sample.Namespace, "mine")),
+		"Secrets elsewhere": publisher.List(ctx, things("v1", "Secret"), client.InNamespace("default")),
+		"reading a webhook's key": publisher.Get(ctx,
+			client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-webhook"},
+			thing("v1", "Secret", "", "")),
+		"writing a module's version": publisher.Create(ctx,
+			thing(ours, "ModuleTemplate", sample.Namespace, "mine-1.0.0")),
+		"making a Kyma":              publisher.Create(ctx, thing(ours, "Kyma", sample.Namespace, "mine")),
+		"deleting a Kyma":            publisher.Delete(ctx, thing(ours, "Kyma", sample.Namespace, "one")),
+		"Kymas of another namespace": publisher.List(ctx, things(ours, "Kyma"), client.InNamespace("default")),
+		"deleting a definition": publisher.Delete(ctx,
+			thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kymas.operator.kyma-project.io")),
+		"registering webhooks": publisher.Create(ctx,
+			thing("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "mine")),
+		"breaking somebody's lease": publisher.Delete(ctx,
+			thing("coordination.k8s.io/v1", "Lease", sample.Namespace, "other")),
+		"another namespace's details": publisher.Get(ctx, client.ObjectKey{Name: "default"},
+			thing("v1", "Namespace", "", "")),
 	})
 }
 
@@ -224,13 +249,17 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
-	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules: [{components: '*', required: false}]\n"), 0o600))
+	must(t, os.WriteFile(policy,
+		[]byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules: [{components: '*', required: false}]\n"),
+		0o600))
 	publisher := minimal()
 	publisher["webhook"] = map[string]any{"enabled": true}
 	publisher["signaturePolicy"] = map[string]any{"kind": "SignaturePolicy"} // the file's name is policy
 	f := newFleet(t, fleet.Options{
-		LeaderElect:    true,
-		PublisherFlags: []string{"--webhook-url", "https://" + address, "--webhook-bind-address", address, "--signature-policy", policy},
+		LeaderElect: true,
+		PublisherFlags: []string{
+			"--webhook-url", "https://" + address, "--webhook-bind-address", address, "--signature-policy", policy,
+		},
 		Account: byChart(map[string]map[string]any{
 			"kcp-publisher": publisher,
 			"skr-agent": {
@@ -247,15 +276,18 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	})
 	r, err := f.AddRuntime(ctx, "one", "regular", "mailer")
 	must(t, err)
-	must(t, r.API.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "small-modules"}, Rules: []rbacv1.PolicyRule{
-		writing("", "configmaps"), writing("apps", "deployments"),
-	}}))
+	must(t, r.API.Create(ctx,
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "small-modules"}, Rules: []rbacv1.PolicyRule{
+			writing("", "configmaps"), writing("apps", "deployments"),
+		}}))
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 
 	t.Run("the bundle says which image the agent runs", func(t *testing.T) {
 		own := deployed(t, r)
 		first := own.Spec.Template.Spec.Containers[0].Image
-		must(t, r.API.Patch(ctx, own, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"kyma-pull.dev/proven-image":%q}}}`, first))))
+		must(t, r.API.Patch(ctx, own,
+			client.RawPatch(types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"annotations":{"kyma-pull.dev/proven-image":%q}}}`, first))))
 		becomePod(t, r, "agent-1", first)
 		must(t, r.WantAgent(t.Context(), agentImage("2.0")))
 		until(t, 60*time.Second, "the Deployment runs it", func() (bool, string) {
@@ -271,8 +303,10 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 		}))
 		untilRefused(t, r, "scaler", "nothing was applied", "system:serviceaccount:kyma-system:modules may not")
 		grant(t, r, "modules", "system:serviceaccount:kyma-system:modules",
-			writing("", "configmaps", "serviceaccounts"), writing("apps", "deployments"), writing("scheduling.k8s.io", "priorityclasses"),
-			writing("apiextensions.k8s.io", "customresourcedefinitions"), writing(rbacv1.GroupName, "clusterroles", "clusterrolebindings"),
+			writing("", "configmaps", "serviceaccounts"), writing("apps", "deployments"),
+			writing("scheduling.k8s.io", "priorityclasses"),
+			writing("apiextensions.k8s.io", "customresourcedefinitions"),
+			writing(rbacv1.GroupName, "clusterroles", "clusterrolebindings"),
 			writing("sample.kyma-pull.dev", "scalers", "scalers/status"))
 		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	})
@@ -283,10 +317,16 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	})
 	agent := as(t, r.AgentKubeconfig())
 	refused(t, map[string]error{
-		"granting rights":        agent.Create(ctx, thing("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "mine")),
-		"defining a kind":        agent.Delete(ctx, thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "other.example.org")),
-		"a Secret elsewhere":     agent.Get(ctx, client.ObjectKey{Namespace: "default", Name: "mine"}, thing("v1", "Secret", "", "")),
-		"a token of its own":     agent.SubResource("token").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "skr-agent"}}, &authenticationv1.TokenRequest{}),
+		"granting rights": agent.Create(ctx,
+			thing("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "mine")),
+		"defining a kind": agent.Delete(ctx,
+			thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "other.example.org")),
+		"a Secret elsewhere": agent.Get(ctx, client.ObjectKey{Namespace: "default", Name: "mine"},
+			thing("v1", "Secret", "", "")),
+		"a token of its own": agent.SubResource("token").
+			Create(ctx,
+				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "skr-agent"}},
+				&authenticationv1.TokenRequest{}),
 		"deleting its namespace": agent.Delete(ctx, thing("v1", "Namespace", "", "kyma-system")),
 	})
 }

@@ -48,7 +48,10 @@ func findings(t *testing.T, got map[string]checked, want map[string][2]string) {
 // TestChecksReportProblemsBeforeProgramsRun has several faults at once, for both programs, and then none.
 func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}, AgentRights: []string{"agent.yaml", "all-modules.yaml"}})
+	f := newFleet(t, fleet.Options{
+		Secured: true, PublisherRights: []string{"publisher.yaml", "metrics.yaml"},
+		AgentRights: []string{"agent.yaml", "all-modules.yaml"},
+	})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	ca, config := filepath.Join(f.Dir, "ca.pem"), filepath.Join(f.Dir, "publisher.json")
 	publisher := []string{"--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--registry-ca", ca}
@@ -59,7 +62,8 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	must(t, os.Chmod(filepath.Join(stale, "publisher.key"), 0o644))
 	changeKeys(t, f, "rotate", "publisher", "--drop-old")
 	untilRoot(t, r, 2)
-	got := runCheck(t, 1, f.Binaries().Publisher, append(publisher, "--keys", stale, "--rights", "publisher,webhooks")...)
+	got := runCheck(t, 1, f.Binaries().Publisher,
+		append(publisher, "--keys", stale, "--rights", "publisher,webhooks")...)
 	findings(t, got, map[string][2]string{
 		"root of trust":                              {"Passed", "version 1"},
 		"key publisher":                              {"Passed", "is listed"},
@@ -73,21 +77,30 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 		"definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
 	})
 	got = runCheck(t, 1, f.Binaries().Publisher, append(publisher, "--keys", stale, "--registry-config", config)...)
-	findings(t, got, map[string][2]string{"read from the registry": {"Failed", "the registry has root of trust version 2, but the key folder has version 1"}})
+	findings(t, got, map[string][2]string{
+		"read from the registry": {
+			"Failed", "the registry has root of trust version 2, but the key folder has version 1",
+		},
+	})
 
 	// Everything is correct, except that the root key beside the others is a warning.
-	got = runCheck(t, 0, f.Binaries().Publisher, append(publisher, "--keys", f.Keys(), "--registry-config", config, "--registry-write")...)
+	got = runCheck(t, 0, f.Binaries().Publisher,
+		append(publisher, "--keys", f.Keys(), "--registry-config", config, "--registry-write")...)
 	findings(t, got, map[string][2]string{
-		"read from the registry": {"Passed", ""}, "write to the registry": {"Passed", ""}, "clock, against the registry": {"Passed", ""},
+		"read from the registry": {"Passed", ""}, "write to the registry": {"Passed", ""},
+		"clock, against the registry":                 {"Passed", ""},
 		"file " + filepath.Join(f.Keys(), "root.key"): {"Warning", ""},
 	})
 	output, code := fleet.Run(ctx, f.Binaries().Publisher, append([]string{"check", "--keys", stale}, publisher...)...)
-	if code != 1 || !strings.Contains(output, "✓ root of trust: ") || !strings.Contains(output, "✗ read from the registry: ") || !strings.Contains(output, "\n    chmod 600 ") || !strings.Contains(output, "checks failed") {
+	if code != 1 || !strings.Contains(output, "✓ root of trust: ") ||
+		!strings.Contains(output, "✗ read from the registry: ") || !strings.Contains(output, "\n    chmod 600 ") ||
+		!strings.Contains(output, "checks failed") {
 		t.Errorf("exit code %d\n%s", code, output)
 	}
 
 	guide := lines(blocksOf(t, "docs/guides/troubleshooting.md", 3)[1])
-	s := newPlainShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "--registry-config", "--registry-ca ca.pem --registry-config")
+	s := newPlainShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), "--registry-config",
+		"--registry-ca ca.pem --registry-config")
 	s.env = append(s.env, "KUBECONFIG="+filepath.Join(f.Dir, "kcp.kubeconfig"))
 	s.run(guide[0])
 	s.env = append(s.env, "KUBECONFIG="+r.Kubeconfig())
@@ -97,22 +110,32 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 	agent := []string{"--kubeconfig", r.AgentKubeconfig(), "--registry-write"}
 	got = runCheck(t, 0, f.Binaries().Agent, agent...)
 	findings(t, got, map[string][2]string{
-		"rights, agent": {"Passed", ""}, "rights, all-modules": {"Passed", ""}, "key of the agent": {"Passed", "can be read"}, "registry": {"Passed", ""},
-		"registry, to report": {"Passed", ""}, "bundle": {"Passed", "accepted"}, "enrollment": {"Passed", "knows the agent's key"},
+		"rights, agent": {"Passed", ""}, "rights, all-modules": {"Passed", ""},
+		"key of the agent": {"Passed", "can be read"}, "registry": {"Passed", ""},
+		"registry, to report": {"Passed", ""}, "bundle": {"Passed", "accepted"},
+		"enrollment":    {"Passed", "knows the agent's key"},
 		"root of trust": {"Passed", "version 2"}, "definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
 	})
 	// Modules with their own account need other rights than the agent's, and the account has some.
 	got = runCheck(t, 0, f.Binaries().Agent, append(agent, "--module-service-account", "modules")...)
-	findings(t, got, map[string][2]string{"rights, module-account": {"Passed", ""}, "ServiceAccount system:serviceaccount:kyma-system:modules": {"Warning", "has no rights"}})
+	findings(t, got, map[string][2]string{
+		"rights, module-account":                                   {"Passed", ""},
+		"ServiceAccount system:serviceaccount:kyma-system:modules": {"Warning", "has no rights"},
+	})
 	if _, asked := got["rights, all-modules"]; asked {
 		t.Error("the agent needs no rights of modules")
 	}
 	must(t, f.Registry.Stop())
-	findings(t, runCheck(t, 1, f.Binaries().Agent, agent...), map[string][2]string{"registry": {"Failed", f.Location()}})
+	findings(t, runCheck(t, 1, f.Binaries().Agent, agent...),
+		map[string][2]string{"registry": {"Failed", f.Location()}})
 	must(t, f.Registry.Resume())
-	bootstrap := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-bootstrap"}}
+	bootstrap := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-bootstrap"},
+	}
 	must(t, r.API.Delete(ctx, bootstrap))
-	findings(t, runCheck(t, 1, f.Binaries().Agent, agent...), map[string][2]string{"enrollment": {"Failed", "kcp-publisher enroll"}})
+	findings(t, runCheck(t, 1, f.Binaries().Agent, agent...), map[string][2]string{
+		"enrollment": {"Failed", "kcp-publisher enroll"},
+	})
 	must(t, r.Enroll(ctx))
 	runCheck(t, 0, f.Binaries().Agent, agent...)
 }

@@ -53,10 +53,8 @@ func TestOperatorMeasuresChecksOnceInOneRuntime(t *testing.T) {
 	if out, code := fleet.Run(ctx, f.Binaries().Agent, export...); code != 0 {
 		t.Fatalf("export-report: %s", out)
 	}
-	if text, err = f.Ask(ctx, "rollout", "check", "one", "scaler", "--last", "--file", file); !strings.Contains(
-		text,
-		"many is Failed",
-	) {
+	if text, err = f.Ask(ctx, "rollout", "check", "one", "scaler", "--last", "--file", file); !strings.Contains(text,
+		"many is Failed") {
 		t.Errorf("a carried report: %v\n%s", err, text)
 	}
 	if text, err = f.Ask(ctx, "rollout", "check", "one", "nats", "--location", f.Location()); err == nil ||

@@ -47,7 +47,9 @@ func watchKymas(t *testing.T, kubeconfig, namespace string) *stretch {
 		for e := range changes.ResultChan() {
 			if kyma, is := e.Object.(*v1beta2.Kyma); is {
 				s.mu.Lock()
-				s.seen = append(s.seen, fmt.Sprintf("%s, Ready %t", kyma.Status.State, meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionReady)))
+				s.seen = append(s.seen,
+					fmt.Sprintf("%s, Ready %t", kyma.Status.State,
+						meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionReady)))
 				s.mu.Unlock()
 			}
 		}
@@ -114,7 +116,9 @@ func kstatusOf(t *testing.T, object client.Object) status.Status {
 	return result.Status
 }
 
-func untilRecord(ctx context.Context, t *testing.T, r *fleet.Runtime, what string, is func(*v1beta2.Kyma) bool) *v1beta2.Kyma {
+func untilRecord(
+	ctx context.Context, t *testing.T, r *fleet.Runtime, what string, is func(*v1beta2.Kyma) bool,
+) *v1beta2.Kyma {
 	t.Helper()
 	var kyma *v1beta2.Kyma
 	until(t, 0, what, func() (bool, string) {
@@ -132,10 +136,12 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	ready := untilRecord(ctx, t, r, "the runtime is Ready by its newest bundle", func(k *v1beta2.Kyma) bool {
-		return k.Status.State == v1beta2.StateReady && meta.IsStatusConditionTrue(k.Status.Conditions, v1beta2.ConditionAccepted)
+		return k.Status.State == v1beta2.StateReady &&
+			meta.IsStatusConditionTrue(k.Status.Conditions, v1beta2.ConditionAccepted)
 	})
 	if got := kstatusOf(t, ready); got != status.CurrentStatus || ready.Status.ObservedGeneration != ready.Generation {
-		t.Errorf("kstatus says %s, observed generation %d of %d", got, ready.Status.ObservedGeneration, ready.Generation)
+		t.Errorf("kstatus says %s, observed generation %d of %d", got, ready.Status.ObservedGeneration,
+			ready.Generation)
 	}
 
 	// A version in a channel that no runtime follows. The agent is stopped, so its report is pending. A restarted
@@ -144,7 +150,8 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	runs := watchKymas(t, r.Kubeconfig(), v1beta2.RuntimeNamespace)
 	must(t, r.Agent().Stop())
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
-	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.7.0"), sample.Channel("fast", "1.9.0")))
+	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.7.0"),
+		sample.Channel("fast", "1.9.0")))
 	sequence := ready.Status.Runtime.Published.Sequence
 	pending := untilRecord(ctx, t, r, "the catalog's bundle is awaited", func(k *v1beta2.Kyma) bool {
 		accepted := meta.FindStatusCondition(k.Status.Conditions, v1beta2.ConditionAccepted)
@@ -157,9 +164,11 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	must(t, r.StartAgent())
 	untilSeen(t, r, "mailer-1.0.0", "scaler-1.7.0", "scaler-1.9.0")
 	settled := untilRecord(ctx, t, r, "the newest bundle is reported", func(k *v1beta2.Kyma) bool {
-		return k.Status.Runtime.Observed.Digest == k.Status.Runtime.Published.Digest && k.Status.Runtime.Published.Earlier == nil
+		return k.Status.Runtime.Observed.Digest == k.Status.Runtime.Published.Digest &&
+			k.Status.Runtime.Published.Earlier == nil
 	})
-	for where, seen := range map[string][]string{"the control plane": published.different(), "the runtime": runs.different()} {
+	for where, seen := range map[string][]string{"the control plane": published.different(),
+		"the runtime": runs.different()} {
 		if len(seen) != 1 || seen[0] != "Ready, Ready true" {
 			t.Errorf("in %s the Kyma was %q", where, seen)
 		}
@@ -169,15 +178,19 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	// In a promotion, the shown version stays the running one until the new one is reported.
 	must(t, r.Agent().Stop())
 	promote(t, f, "1.8.0")
-	asked := untilRecord(ctx, t, r, "1.8.0 is published", func(k *v1beta2.Kyma) bool { return k.Status.Runtime.Published.Versions["scaler"] == "1.8.0" })
+	asked := untilRecord(ctx, t, r, "1.8.0 is published", func(k *v1beta2.Kyma) bool {
+		return k.Status.Runtime.Published.Versions["scaler"] == "1.8.0"
+	})
 	for _, m := range asked.Status.Modules {
 		want := map[string]string{"scaler": "1.7.0 Processing", "mailer": "1.0.0 Ready"}[m.Name]
 		if got := m.Version + " " + string(m.State); got != want {
 			t.Errorf("%s is %s, want %s", m.Name, got, want)
 		}
 	}
-	if asked.Status.State != v1beta2.StateProcessing || asked.Status.ReadyModules != "1/2" || kstatusOf(t, asked) != status.InProgressStatus {
-		t.Errorf("the Kyma is %s with %s, kstatus says %s", asked.Status.State, asked.Status.ReadyModules, kstatusOf(t, asked))
+	if asked.Status.State != v1beta2.StateProcessing || asked.Status.ReadyModules != "1/2" ||
+		kstatusOf(t, asked) != status.InProgressStatus {
+		t.Errorf("the Kyma is %s with %s, kstatus says %s", asked.Status.State, asked.Status.ReadyModules,
+			kstatusOf(t, asked))
 	}
 	must(t, r.StartAgent())
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -190,43 +203,57 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 	const group = "/apis/operator.kyma-project.io/v1beta2/namespaces/"
 	row := table(t, f.PublisherKubeconfig(), group+sample.Namespace+"/kymas")[0]
 	for column, want := range map[string]string{
-		"Name": r.ID, "State": "Ready", "Channel": "regular", "Modules": "2/2", "In Force": fmt.Sprint(kyma.Status.Runtime.Observed.Sequence), "Reporting": "Reported",
-		"Message": "all modules are ready", "Runtime": r.ID, "Kubernetes": kyma.Status.Runtime.Observed.KubernetesVersion,
-		"Agent": kyma.Status.Runtime.Observed.AgentVersion, "Published": fmt.Sprint(kyma.Status.Runtime.Published.Sequence),
-		"Running": fmt.Sprintf("%d:mailer=1.0.0,scaler=1.7.0", kyma.Status.Runtime.Published.Sequence),
+		"Name": r.ID, "State": "Ready", "Channel": "regular", "Modules": "2/2",
+		"In Force": fmt.Sprint(kyma.Status.Runtime.Observed.Sequence), "Reporting": "Reported",
+		"Message": "all modules are ready", "Runtime": r.ID,
+		"Kubernetes": kyma.Status.Runtime.Observed.KubernetesVersion,
+		"Agent":      kyma.Status.Runtime.Observed.AgentVersion,
+		"Published":  fmt.Sprint(kyma.Status.Runtime.Published.Sequence),
+		"Running":    fmt.Sprintf("%d:mailer=1.0.0,scaler=1.7.0", kyma.Status.Runtime.Published.Sequence),
 	} {
 		if row[column] != want {
 			t.Errorf("column %s of the Kyma is %q, want %q", column, row[column], want)
 		}
 	}
 	heard := kyma.Status.Runtime.Observed.Heard.Time
-	if until, err := time.Parse(time.RFC3339, row["Healthy Until"]); err != nil || !until.After(heard) || row["Skip Reconciliation"] != "" || row["Deleted"] != "" {
+	if until, err := time.Parse(time.RFC3339, row["Healthy Until"]); err != nil || !until.After(heard) ||
+		row["Skip Reconciliation"] != "" || row["Deleted"] != "" {
 		t.Errorf("a healthy Kyma's row is %v: %v", row, err)
 	}
-	left := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "left", Finalizers: []string{"example.com/keep"},
-		Labels: map[string]string{v1beta2.LabelSkipReconciliation: "true"}}, Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	left := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "left",
+		Finalizers: []string{"example.com/keep"},
+		Labels:     map[string]string{v1beta2.LabelSkipReconciliation: "true"}},
+		Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	must(t, f.Control.Create(t.Context(), left))
 	must(t, f.Control.Delete(t.Context(), left))
-	if row := table(t, f.PublisherKubeconfig(), group+metav1.NamespaceDefault+"/kymas")[0]; row["Skip Reconciliation"] != "true" || row["Deleted"] == "" {
+	if row := table(t, f.PublisherKubeconfig(), group+metav1.NamespaceDefault+
+		"/kymas")[0]; row["Skip Reconciliation"] != "true" || row["Deleted"] == "" {
 		t.Errorf("a suspended and deleted Kyma's row is %v", row)
 	}
-	must(t, f.Control.Patch(t.Context(), left, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
-	if row := table(t, r.Kubeconfig(), group+v1beta2.RuntimeNamespace+"/kymas")[0]; row["Modules"] != "2/2" || row["Channel"] != "regular" {
+	must(t, f.Control.Patch(t.Context(), left,
+		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+	if row := table(t, r.Kubeconfig(), group+v1beta2.RuntimeNamespace+"/kymas")[0]; row["Modules"] != "2/2" ||
+		row["Channel"] != "regular" {
 		t.Errorf("the runtime's Kyma: %v", row)
 	}
 	for _, row := range table(t, f.PublisherKubeconfig(), group+sample.Namespace+"/modulereleasemetas") {
-		if row["Name"] == "scaler" && (!strings.Contains(row["Channels"], `{"channel":"regular","version":"1.7.0"}`) || !strings.Contains(row["Channels"], `"fast"`)) {
+		if row["Name"] == "scaler" &&
+			(!strings.Contains(row["Channels"], `{"channel":"regular","version":"1.7.0"}`) ||
+				!strings.Contains(row["Channels"], `"fast"`)) {
 			t.Errorf("scaler's channels: %v", row)
 		}
 	}
-	if row := table(t, r.Kubeconfig(), group+v1beta2.RuntimeNamespace+"/manifests")[0]; row["State"] != "Ready" || row["Version"] == "" {
+	if row := table(t, r.Kubeconfig(), group+v1beta2.RuntimeNamespace+"/manifests")[0]; row["State"] != "Ready" ||
+		row["Version"] == "" {
 		t.Errorf("a Manifest: %v", row)
 	}
 	for selector, want := range map[string]int{"status.state": 1, "status.activeChannel": 1, "status.runtime.id": 1} {
-		value := map[string]string{"status.state": "Ready", "status.activeChannel": "regular", "status.runtime.id": r.ID}[selector]
+		value := map[string]string{"status.state": "Ready", "status.activeChannel": "regular",
+			"status.runtime.id": r.ID}[selector]
 		for with, n := range map[string]int{value: want, "other": 0} {
 			var found v1beta2.KymaList
-			must(t, f.Control.List(t.Context(), &found, client.InNamespace(sample.Namespace), client.MatchingFields{selector: with}))
+			must(t, f.Control.List(t.Context(), &found, client.InNamespace(sample.Namespace),
+				client.MatchingFields{selector: with}))
 			if len(found.Items) != n {
 				t.Errorf("%s=%s selects %d Kymas, want %d", selector, with, len(found.Items), n)
 			}
@@ -251,7 +278,8 @@ func toldByEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 			}
 		}
 		upgraded := slices.ContainsFunc(notes, func(n string) bool {
-			return (strings.HasPrefix(n, "Ready: ") || strings.HasPrefix(n, "Applied: ")) && strings.Contains(n, "scaler 1.7.0 → 1.8.0")
+			return (strings.HasPrefix(n, "Ready: ") || strings.HasPrefix(n, "Applied: ")) &&
+				strings.Contains(n, "scaler 1.7.0 → 1.8.0")
 		})
 		for reason, n := range want {
 			if told[reason] != n {

@@ -30,7 +30,10 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 		must(t, os.WriteFile(path, data, 0o600))
 		return path
 	}
-	access := []string{"--registry-ca", write("ca.pem", r.CA()), "--registry-config", write("config.json", []byte(`{"auths":{"`+r.Host()+`":{"auth":"a2NwOnNlY3JldA=="}}}`))}
+	access := []string{
+		"--registry-ca", write("ca.pem", r.CA()), "--registry-config",
+		write("config.json", []byte(`{"auths":{"`+r.Host()+`":{"auth":"a2NwOnNlY3JldA=="}}}`)),
+	}
 	keys := filepath.Join(dir, "keys")
 	run := func(want int, binary string, args ...string) string {
 		t.Helper()
@@ -42,7 +45,8 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	}
 	run(0, binaries.Publisher, "keys", "init", "--keys", keys)
 	run(1, binaries.Publisher, "keys", "init", "--keys", keys)
-	publish := append([]string{"publish", "--from", filepath.Join(checkout, "docs/example"), "--to", r.Host() + "/fleet", "--keys", keys, "-o", "json"}, access...)
+	publish := append([]string{"publish", "--from", filepath.Join(checkout, "docs/example"), "--to",
+		r.Host() + "/fleet", "--keys", keys, "-o", "json"}, access...)
 	type row struct{ Runtime, Action, Digest, Registry string }
 	// published runs the command, and returns its output and its error output.
 	published := func(more ...string) (rows []row, said string) {
@@ -72,14 +76,18 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	}
 	verify := func(want int, ref, runtime string) string {
 		t.Helper()
-		return run(want, binaries.Agent, append([]string{"verify", ref, "--trust", filepath.Join(keys, "root.json"), "--runtime", runtime}, access...)...)
+		return run(want, binaries.Agent,
+			append([]string{"verify", ref, "--trust", filepath.Join(keys, "root.json"), "--runtime", runtime},
+				access...)...)
 	}
-	for _, ref := range []string{r.Host() + "/fleet", r.Host() + "/fleet/runtimes/berlin:desired", r.Host() + "/fleet/runtimes/berlin@" + rows[0].Digest} {
+	for _, ref := range []string{r.Host() + "/fleet", r.Host() + "/fleet/runtimes/berlin:desired",
+		r.Host() + "/fleet/runtimes/berlin@" + rows[0].Digest} {
 		if output := verify(0, ref, "berlin"); !strings.Contains(output, "scaler 1.7.0") {
 			t.Errorf("%s:\n%s", ref, output)
 		}
 	}
-	if output := verify(3, r.Host()+"/fleet/runtimes/berlin:desired", "tokyo"); !strings.Contains(output, "WrongRuntime") {
+	if output := verify(3, r.Host()+"/fleet/runtimes/berlin:desired", "tokyo"); !strings.Contains(output,
+		"WrongRuntime") {
 		t.Errorf("the wrong runtime is not named:\n%s", output)
 	}
 	verify(1, r.Host()+"/fleet", "nobody")
@@ -107,7 +115,8 @@ func TestReadmeCommandsWork(t *testing.T) {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "sh", "-e", "-c", script)
 	cmd.Dir = dir
 	output, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(output), "accepted") || !strings.Contains(string(output), "scaler 1.7.0") {
+	if err != nil || !strings.Contains(string(output), "accepted") ||
+		!strings.Contains(string(output), "scaler 1.7.0") {
 		t.Errorf("%v\n%s", err, output)
 	}
 }
@@ -126,7 +135,8 @@ func TestTutorialCommandsWork(t *testing.T) {
 		must(t, err)
 		var script strings.Builder
 		for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllSubmatch(page, -1) {
-			if !strings.HasPrefix(string(block[1]), "make ") { // both programs are already built, and the demo has its own test
+			// both programs are already built, and the demo has its own test
+			if !strings.HasPrefix(string(block[1]), "make ") {
 				script.Write(block[1])
 			}
 		}

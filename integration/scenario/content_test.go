@@ -68,7 +68,8 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 
 	t.Run("a chart is rendered with its values for this very cluster", func(t *testing.T) {
 		data := configMap(t, r, "greeter")
-		if data["greeting"] != "good morning" || data["deployments"] != "true" || data["looked-up"] != "0" || !strings.HasPrefix(data["kubernetes"], "v1.") {
+		if data["greeting"] != "good morning" || data["deployments"] != "true" || data["looked-up"] != "0" ||
+			!strings.HasPrefix(data["kubernetes"], "v1.") {
 			t.Errorf("rendered as %v", data)
 		}
 		greeting := &unstructured.Unstructured{}
@@ -86,7 +87,8 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 	})
 	t.Run("images come from the mirror, whatever the content was", func(t *testing.T) {
 		for deployment, want := range map[string]string{
-			"greeter": "mirror.example/lab/greeter:1.0.0", "overlay-manager": "mirror.example/lab/overlay:1.0.0", "scaler-manager": "mirror.example/lab/scaler:1.7.0",
+			"greeter": "mirror.example/lab/greeter:1.0.0", "overlay-manager": "mirror.example/lab/overlay:1.0.0",
+			"scaler-manager": "mirror.example/lab/scaler:1.7.0",
 		} {
 			if got := imageOf(t, r, deployment); got != want {
 				t.Errorf("%s runs %s, want %s", deployment, got, want)
@@ -150,7 +152,8 @@ func TestHostileContentAffectsOnlyItsModule(t *testing.T) {
 				}
 				for _, m := range kyma.Status.Modules {
 					if m.Name == f.Own(module) {
-						return m.State == v1beta2.StateError && strings.Contains(m.Message, c.want), string(m.State) + ": " + m.Message
+						return m.State == v1beta2.StateError && strings.Contains(m.Message, c.want),
+							string(m.State) + ": " + m.Message
 					}
 				}
 				return false, "it does not know the module"
@@ -167,12 +170,28 @@ var hostile = map[string]struct {
 }{
 	// The limit of time or of memory ends these two, whichever the machine reaches first. Package render tests each.
 	"looping": {sample.Chart("looping", `{{- range $i := until 1000000000 }}{{ end }}`), "chart"},
-	"growing": {sample.Chart("growing", `{{- $s := "x" }}{{- range $i := until 40 }}{{ $s = print $s $s }}{{ end }}{{ $s }}`), "chart"},
-	"rolling": {sample.Chart("rolling", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dice}\ndata: {thrown: {{ randAlphaNum 20 | quote }}}\n"), "randAlphaNum"},
-	"hooking": {sample.Chart("hooking", "apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, annotations: {helm.sh/hook: pre-upgrade}}\n"), "migrate"},
-	"linking": {sample.Resource{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar", Content: sample.TarLink("a.yaml", "/etc/passwd")}, "a.yaml"},
+	"growing": {
+		sample.Chart("growing", `{{- $s := "x" }}{{- range $i := until 40 }}{{ $s = print $s $s }}{{ end }}{{ $s }}`),
+		"chart",
+	},
+	"rolling": {
+		sample.Chart("rolling",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: dice}\ndata: {thrown: {{ randAlphaNum 20 | quote }}}\n"),
+		"randAlphaNum",
+	},
+	"hooking": {
+		sample.Chart("hooking",
+			"apiVersion: batch/v1\nkind: Job\nmetadata: {name: migrate, annotations: {helm.sh/hook: pre-upgrade}}\n"),
+		"migrate",
+	},
+	"linking": {
+		sample.Resource{Name: "raw-manifest", Type: "directoryTree", MediaType: "application/x-tar",
+			Content: sample.TarLink("a.yaml", "/etc/passwd")}, "a.yaml",
+	},
 	"reaching": {sample.Resource{Name: "overlay", Type: "kustomize", MediaType: "application/x-tar",
-		Content: sample.Tar("kustomization.yaml", "resources: [\"https://github.com/kubernetes-sigs/kustomize//examples/helloWorld?ref=v1.0.6\"]\n")}, "is an address"},
+		Content: sample.Tar("kustomization.yaml",
+			"resources: [\"https://github.com/kubernetes-sigs/kustomize//examples/helloWorld?ref=v1.0.6\"]\n")},
+		"is an address"},
 }
 
 func TestSignedPublicChartIsInstalled(t *testing.T) {
@@ -185,7 +204,8 @@ func TestSignedPublicChartIsInstalled(t *testing.T) {
 	must(t, err)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	must(t, os.WriteFile(policy, []byte("apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n"+
-		"- {components: kyma-project.io/module/*, required: true, signatures: [kyma-module-signature], keys: ["+key+"]}\n"+
+		"- {components: kyma-project.io/module/*, required: true, signatures: [kyma-module-signature], keys: ["+key+
+		"]}\n"+
 		"- {components: \"*\", required: false}\n"), 0o600))
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--components", archive, "--signature-policy", policy}})
 	ctx := t.Context()
@@ -244,8 +264,10 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 		return v
 	}
 	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: signatures, Name: "release-key", Labels: map[string]string{v1beta2.LabelSignature: "release"}},
-		Data:       map[string][]byte{"key": key.PublicPEM()},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: signatures, Name: "release-key", Labels: map[string]string{v1beta2.LabelSignature: "release"},
+		},
+		Data: map[string][]byte{"key": key.PublicPEM()},
 	}
 	offer(t, f, signed("1.0.0", key), signed("1.1.0"), signed("1.2.0", attacker), signed("1.3.0", key))
 	r, err := f.AddRuntime(ctx, "one", "regular", "overlay")
@@ -258,7 +280,8 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 				return false, "no module"
 			}
 			m := kyma.Status.Modules[0]
-			return m.State == v1beta2.StateError && m.Version == version && strings.Contains(m.Message, text), m.Version + ": " + m.Message
+			return m.State == v1beta2.StateError && m.Version == version && strings.Contains(m.Message, text),
+				m.Version + ": " + m.Message
 		})
 	}
 	says("", "no key is configured for it")
@@ -271,7 +294,8 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	demand("required: perhaps")
 	until(t, 30*time.Second, "the publisher says that it goes on with the policy before", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
-		return bytes.Contains(log, []byte("failed to load the signature policy, continuing with the previous one")), fmt.Sprint(err)
+		return bytes.Contains(log, []byte("failed to load the signature policy, continuing with the previous one")),
+			fmt.Sprint(err)
 	})
 	says("1.0.0", "is not signed")
 	demand("required: false")

@@ -22,7 +22,9 @@ import (
 // the whole Kyma with the fields that it knows.
 func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--kyma-labels=" + v1beta2.LabelGlobalAccountID + "," + v1beta2.LabelSubaccountID}})
+	f := newFleet(t, fleet.Options{
+		PublisherFlags: []string{"--kyma-labels=" + v1beta2.LabelGlobalAccountID + "," + v1beta2.LabelSubaccountID},
+	})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("1.10.0"), sample.Scaler("1.11.0")))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	patch := func(patch string) {
@@ -36,14 +38,16 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 		t.Helper()
 		record, err := r.Record(ctx)
 		must(t, err)
-		must(t, f.Control.Patch(ctx, record, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":`+labels+`}}`))))
+		must(t, f.Control.Patch(ctx, record,
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":`+labels+`}}`))))
 		until(t, 40*time.Second, "the dashboard shows the accounts", func() (bool, string) {
 			kyma, err := r.Kyma(ctx)
 			if err != nil {
 				return false, err.Error()
 			}
 			seen := map[string]string{}
-			for _, key := range []string{v1beta2.LabelGlobalAccountID, v1beta2.LabelSubaccountID, v1beta2.LabelBeta, v1beta2.LabelRegion} {
+			for _, key := range []string{v1beta2.LabelGlobalAccountID, v1beta2.LabelSubaccountID, v1beta2.LabelBeta,
+				v1beta2.LabelRegion} {
 				if value, is := kyma.Labels[key]; is {
 					seen[key] = value
 				}
@@ -51,9 +55,13 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 			return maps.Equal(seen, want), fmt.Sprint(kyma.Labels)
 		})
 	}
-	account(`{"kyma-project.io/global-account-id":"g","kyma-project.io/subaccount-id":"s","kyma-project.io/region":"r","operator.kyma-project.io/beta":"true"}`,
-		map[string]string{v1beta2.LabelGlobalAccountID: "g", v1beta2.LabelSubaccountID: "s", v1beta2.LabelBeta: v1beta2.True})
-	account(`{"kyma-project.io/subaccount-id":null,"operator.kyma-project.io/beta":null}`, map[string]string{v1beta2.LabelGlobalAccountID: "g"})
+	account(
+		`{"kyma-project.io/global-account-id":"g","kyma-project.io/subaccount-id":"s","kyma-project.io/region":"r","operator.kyma-project.io/beta":"true"}`,
+		map[string]string{
+			v1beta2.LabelGlobalAccountID: "g", v1beta2.LabelSubaccountID: "s", v1beta2.LabelBeta: v1beta2.True,
+		})
+	account(`{"kyma-project.io/subaccount-id":null,"operator.kyma-project.io/beta":null}`,
+		map[string]string{v1beta2.LabelGlobalAccountID: "g"})
 
 	patch(`[{"op":"add","path":"/spec/modules/0/channel","value":"fast"},{"op":"add","path":"/spec/modules/0/version","value":"1.8.0"}]`)
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -74,7 +82,8 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 		requested := record.Status.Runtime.Requested
 		return requested != nil && requested.Spec.Modules[0].Pin() == "1.10.0", fmt.Sprintf("%+v", requested)
 	})
-	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.11.0"), sample.Channel("fast", "1.11.0")))
+	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.11.0"),
+		sample.Channel("fast", "1.11.0")))
 	kyma, err := r.Kyma(ctx)
 	must(t, err)
 	change(t, r.API, kyma, func(kyma *v1beta2.Kyma) {
@@ -88,7 +97,8 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 
 	patch(`[{"op":"replace","path":"/metadata/annotations/kyma-pull.dev~1pinned-versions","value":"scaler"}]`)
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){
-		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "runtime": func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
+		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) },
+		"runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
 	} {
 		until(t, 40*time.Second, "the "+side+" says what is wrong with the pins", func() (bool, string) {
 			kyma, err := read()
@@ -96,8 +106,11 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 				return false, err.Error()
 			}
 			synced := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionSynced)
-			return kyma.Status.State == v1beta2.StateWarning && synced != nil && synced.Status == metav1.ConditionFalse && synced.Reason == v1beta2.ReasonPinsUnreadable &&
-				strings.Contains(synced.Message, `metadata.annotations[kyma-pull.dev/pinned-versions]: entry "scaler": want MODULE=VERSION`), fmt.Sprintf("%+v", kyma.Status)
+			return kyma.Status.State == v1beta2.StateWarning && synced != nil &&
+					synced.Status == metav1.ConditionFalse && synced.Reason == v1beta2.ReasonPinsUnreadable &&
+					strings.Contains(synced.Message,
+						`metadata.annotations[kyma-pull.dev/pinned-versions]: entry "scaler": want MODULE=VERSION`),
+				fmt.Sprintf("%+v", kyma.Status)
 		})
 	}
 	must(t, r.UntilState(ctx, "scaler", "1.10.0", v1beta2.StateReady))

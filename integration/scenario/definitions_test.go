@@ -70,7 +70,9 @@ func (d *definitions) writes(mailer bool) {
 	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {
 		spec.Modules = spec.Modules[:1]
 		if mailer {
-			spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+			spec.Modules = append(spec.Modules, v1beta2.Module{
+				Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+			})
 		}
 	}))
 	until(d.t, time.Minute, fmt.Sprintf("control plane and runtime have mailer: %t", mailer), func() (bool, string) {
@@ -82,7 +84,8 @@ func (d *definitions) writes(mailer bool) {
 		m := moduleOf(kyma, "mailer")
 		r := kyma.Status.Runtime
 		ok := (d.berlin.Has("mailer") != "") == mailer && (m.State == v1beta2.StateReady) == mailer &&
-			d.berlin.Has("scaler") == "1.8.0" && moduleOf(kyma, "scaler").Version == "1.8.0" && kyma.Status.State == v1beta2.StateReady &&
+			d.berlin.Has("scaler") == "1.8.0" && moduleOf(kyma, "scaler").Version == "1.8.0" &&
+			kyma.Status.State == v1beta2.StateReady &&
 			r != nil && r.Published != nil && r.Published.Digest == digest.String()
 		return ok, fmt.Sprintf("%v, trouble %v, %+v", d.berlin.All(), d.berlin.Trouble(), kyma.Status)
 	})
@@ -149,7 +152,10 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	// The test of the installation guides runs the commands of releases with Helm, and the webhooks' test runs those of
 	// convert.
 	names := slices.Sorted(maps.Keys(d.blocks))
-	want := []string{"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases", "releases-back"}
+	want := []string{
+		"convert", "definitions", "definitions-back", "definitions-copy", "definitions-stored", "releases",
+		"releases-back",
+	}
 	if !slices.Equal(names, want) {
 		t.Errorf("the guide has commands for %v, and tests run %v", names, want)
 	}
@@ -162,13 +168,16 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	d.berlin, err = f.Simulate(t.Context(), fleet.NewKyma("berlin", "regular", "scaler"))
 	must(t, err)
 	untilSettled(t, d.berlin, "1.7.0")
-	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}}}))
+	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{
+		Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}},
+	}))
 	promote(t, f, "1.8.0")
 	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	d.writes(true)
 	stored := d.asked()
 
-	t.Log("the definitions are forgotten: today's publisher works with the older ones, and writes no more than otherwise")
+	t.Log("the definitions are forgotten: today's publisher works with the older ones, and writes no more than " +
+		"otherwise")
 	d.publish(today)
 	d.writes(false)
 	d.untilNothingIsWritten()

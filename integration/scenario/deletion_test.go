@@ -44,8 +44,10 @@ func untilEmpty(t *testing.T, r *fleet.Runtime) {
 		}
 		_, err := r.Kyma(t.Context())
 		installed := r.API.Get(t.Context(), inKyma("scaler-manager"), &appsv1.Deployment{})
-		return len(manifests.Items)+len(templates.Items) == 0 && apierrors.IsNotFound(err) && apierrors.IsNotFound(installed),
-			fmt.Sprintf("%d Manifests, %d ModuleTemplates, Kyma: %v, scaler: %v", len(manifests.Items), len(templates.Items), err, installed)
+		return len(manifests.Items)+len(templates.Items) == 0 && apierrors.IsNotFound(err) &&
+				apierrors.IsNotFound(installed),
+			fmt.Sprintf("%d Manifests, %d ModuleTemplates, Kyma: %v, scaler: %v", len(manifests.Items),
+				len(templates.Items), err, installed)
 	})
 }
 
@@ -71,8 +73,10 @@ func TestDeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 			return false, err.Error()
 		}
 		for _, m := range kyma.Status.Modules {
-			if m.Name == f.Own("scaler") && m.State == v1beta2.StateWarning && strings.Contains(m.Message, "default/mine") {
-				return kyma.Status.State == v1beta2.StateDeleting || kyma.Status.State == v1beta2.StateWarning, string(kyma.Status.State)
+			if m.Name == f.Own("scaler") && m.State == v1beta2.StateWarning &&
+				strings.Contains(m.Message, "default/mine") {
+				return kyma.Status.State == v1beta2.StateDeleting || kyma.Status.State == v1beta2.StateWarning,
+					string(kyma.Status.State)
 			}
 		}
 		return false, fmt.Sprintf("%+v", kyma.Status.Modules)
@@ -144,7 +148,8 @@ func TestKymaDeletedInItsRuntimeIsRestored(t *testing.T) {
 		if err != nil {
 			return false, err.Error()
 		}
-		return again.UID != kyma.UID && len(again.Spec.Modules) == 1 && again.Status.State == v1beta2.StateReady, fmt.Sprintf("%+v", again.Status)
+		return again.UID != kyma.UID && len(again.Spec.Modules) == 1 && again.Status.State == v1beta2.StateReady,
+			fmt.Sprintf("%+v", again.Status)
 	})
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
 }

@@ -40,9 +40,12 @@ func stand(t *testing.T, where client.Client, namespace, name string) {
 	labels := map[string]string{"app": name}
 	must(t, where.Create(t.Context(), &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec: appsv1.DeploymentSpec{Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "program", Image: "program"}}},
-		}},
+		Spec: appsv1.DeploymentSpec{Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+					Containers: []corev1.Container{{Name: "program", Image: "program"}},
+				},
+			}},
 	}))
 }
 
@@ -62,7 +65,8 @@ type disaster struct {
 func (d *disaster) mount() {
 	d.t.Helper()
 	var secret corev1.Secret
-	must(d.t, d.f.Control.Get(d.t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: "fleet-keys"}, &secret))
+	must(d.t,
+		d.f.Control.Get(d.t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: "fleet-keys"}, &secret))
 	old, err := filepath.Glob(filepath.Join(d.mounted, "*"))
 	must(d.t, err)
 	for name, data := range secret.Data {
@@ -142,7 +146,9 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	d.s.run(d.keysGiven().Script)
 	d.mount()
 	flags := func(more ...string) []string {
-		return slices.Concat(repo.flags(), []string{"--git-poll-interval", "500ms", "--keys-poll-interval", "500ms", "--registry-check-interval", "1s", "--keys", d.mounted}, more)
+		return slices.Concat(repo.flags(),
+			[]string{"--git-poll-interval", "500ms", "--keys-poll-interval", "500ms", "--registry-check-interval", "1s",
+				"--keys", d.mounted}, more)
 	}
 	must(t, f.RestartPublisher(flags()...))
 	// A runtime that is added before its Kyma comes from the repository gets a Kyma without modules.
@@ -203,7 +209,8 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	must(t, d.r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 
 	d.rootLost(flags)
-	if want := []string{"cluster-recreated", "kcp-lost", "kcp-restored", "publisher-keys-lost", "root-keys-lost"}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(d.ran))), want) {
+	if want := []string{"cluster-recreated", "kcp-lost", "kcp-restored", "publisher-keys-lost",
+		"root-keys-lost"}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(d.ran))), want) {
 		t.Errorf("ran %v, want %v", d.ran, want)
 	}
 	if len(d.blocks) != 6 { // another test covers registry-lost
@@ -221,7 +228,9 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	d.mount()
 	untilRoot(t, d.r, 2)
 	before := agentKey(t, d.r)
-	d.s.run("kcp-publisher revoke berlin --kubeconfig kcp.kubeconfig && kubectl --kubeconfig berlin.kubeconfig -n kyma-system delete secret skr-agent-key")
+	d.s.run(
+		"kcp-publisher revoke berlin --kubeconfig kcp.kubeconfig && kubectl --kubeconfig berlin.kubeconfig -n " +
+			"kyma-system delete secret skr-agent-key")
 	must(t, d.r.Enroll(ctx))
 	must(t, d.r.Agent().Stop())
 	must(t, d.r.StartAgent())
@@ -245,7 +254,8 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 func (d *disaster) promote(repo *repository, files map[string]string, from, to string) (commit string) {
 	d.t.Helper()
 	const channel = "regular, version: "
-	files["fleet/releases/scaler.yaml"] = strings.Replace(files["fleet/releases/scaler.yaml"], channel+from, channel+to, 1)
+	files["fleet/releases/scaler.yaml"] = strings.Replace(files["fleet/releases/scaler.yaml"], channel+from, channel+to,
+		1)
 	return repo.push(files)
 }
 
@@ -253,9 +263,12 @@ func (d *disaster) promote(repo *repository, files map[string]string, from, to s
 func (d *disaster) untilWaiting() (name string) {
 	d.t.Helper()
 	until(d.t, time.Minute, "the rollout waits for an approval", func() (bool, string) {
-		output, err := d.s.try("kubectl --kubeconfig kcp.kubeconfig -n kcp-system get rollouts -o jsonpath='{range .items[*]}{.metadata.name} {.status.state} {.spec.from} {.spec.to}{\"\\n\"}{end}'")
+		output, err := d.s.try(
+			"kubectl --kubeconfig kcp.kubeconfig -n kcp-system get rollouts -o jsonpath='{range " +
+				".items[*]}{.metadata.name} {.status.state} {.spec.from} {.spec.to}{\"\\n\"}{end}'")
 		name, _, _ = strings.Cut(output, " ")
-		return err == nil && strings.HasSuffix(strings.TrimSpace(output), " Waiting 1.7.0 1.8.0"), fmt.Sprint(output, err)
+		return err == nil && strings.HasSuffix(strings.TrimSpace(output), " Waiting 1.7.0 1.8.0"),
+			fmt.Sprint(output, err)
 	})
 	return name
 }

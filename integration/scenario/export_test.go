@@ -15,12 +15,16 @@ import (
 
 // horn is a module with an unlisted image, which only rendering its chart finds.
 var horn = map[string]string{
-	"horn/Chart.yaml":          "apiVersion: v2\nname: horn\nversion: 1.0.0\n",
-	"horn/templates/horn.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: horn, namespace: kyma-system}\nspec:\n  containers:\n  - {name: horn, image: {{ .Values.image | quote }}}\n",
-	"fleet/kyma.yaml": "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: ship, namespace: kcp-system}\n" +
+	"horn/Chart.yaml": "apiVersion: v2\nname: horn\nversion: 1.0.0\n",
+	"horn/templates/horn.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: horn, namespace: kyma-system}\nspec:\n  " +
+		"containers:\n  - {name: horn, image: {{ .Values.image | quote }}}\n",
+	"fleet/kyma.yaml": "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: ship, namespace: " +
+		"kcp-system}\n" +
 		"spec:\n  channel: regular\n  modules: [{name: horn}]\n",
-	"fleet/release.yaml": "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleReleaseMeta\nmetadata: {name: horn, namespace: kcp-system}\n" +
-		"spec:\n  moduleName: horn\n  ocmComponentName: example.org/module/horn\n  channels: [{channel: regular, version: 1.0.0}]\n",
+	"fleet/release.yaml": "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleReleaseMeta\nmetadata: {name: " +
+		"horn, namespace: kcp-system}\n" +
+		"spec:\n  moduleName: horn\n  ocmComponentName: example.org/module/horn\n  channels: [{channel: regular, " +
+		"version: 1.0.0}]\n",
 }
 
 // TestExportContainsImagesFoundByRendering creates a component in a registry and carries its runtime's bundle as in
@@ -44,17 +48,22 @@ func TestExportContainsImagesFoundByRendering(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	must(t, os.WriteFile(filepath.Join(dir, "horn/values.yaml"), []byte("image: "+from.Host()+"/lab/horn:1.0.0\n"), 0o600))
+	must(t, os.WriteFile(filepath.Join(dir, "horn/values.yaml"), []byte("image: "+from.Host()+"/lab/horn:1.0.0\n"),
+		0o600))
 	s := newPlainShell(t, dir, binaries, "registry.ship.example", own.Host(), "registry.example", from.Host())
-	created := s.run("kcp-publisher component create example.org/module/horn:1.0.0 --from horn --to registry.example/components --module-template fleet/horn.yaml -o json")
+	created := s.run(
+		"kcp-publisher component create example.org/module/horn:1.0.0 --from horn --to registry.example/components " +
+			"--module-template fleet/horn.yaml -o json")
 	var told struct{ Images []string }
 	if err := json.Unmarshal([]byte(created), &told); err != nil || len(told.Images) > 0 {
 		t.Fatalf("the component lists images, so that nothing has to be rendered: %v\n%s", err, created)
 	}
-	if shown := s.run("kcp-publisher component show example.org/module/horn:1.0.0 --components registry.example/components"); !strings.Contains(shown, "helmChart") {
+	if shown := s.run(
+		"kcp-publisher component show example.org/module/horn:1.0.0 --components registry.example/components"); !strings.Contains(shown, "helmChart") {
 		t.Errorf("what was made is not in the registry:\n%s", shown)
 	}
-	s.run("kcp-publisher keys init --keys keys && cp keys/root.json . && kcp-publisher publish --from fleet --to registry.example/fleet --components registry.example/components")
+	s.run("kcp-publisher keys init --keys keys && cp keys/root.json . && kcp-publisher publish --from fleet --to " +
+		"registry.example/fleet --components registry.example/components")
 
 	there := lines(blocksOf(t, "docs/guides/airgap.md", 4)[0])
 	s.run(there[0])
@@ -67,7 +76,9 @@ func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	if found, err := repository.Resolve(t.Context(), "1.0.0"); err != nil || found.Digest != image.Descriptor.Digest {
 		t.Errorf("the image is %s, %v; want %s", found.Digest, err, image.Descriptor.Digest)
 	}
-	if accepted := s.run("skr-agent verify registry.ship.example/fleet --trust root.json --runtime ship"); !strings.Contains(accepted, "horn 1.0.0") {
+	if accepted := s.run(
+		"skr-agent verify registry.ship.example/fleet --trust root.json --runtime ship"); !strings.Contains(accepted,
+		"horn 1.0.0") {
 		t.Errorf("the ship has\n%s", accepted)
 	}
 }

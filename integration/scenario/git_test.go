@@ -56,7 +56,8 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 	})
 
 	page := blocksOf(t, "docs/guides/git.md", 4)
-	sh := newPlainShell(t, f.Dir, f.Binaries(), "https://git.example/kyma/fleet.git", repo.url, "~/fleet-git", repo.credentials)
+	sh := newPlainShell(t, f.Dir, f.Binaries(), "https://git.example/kyma/fleet.git", repo.url, "~/fleet-git",
+		repo.credentials)
 	promote := strings.TrimSpace(page[2])
 	t.Run("a branch to review tells what it would do, and does nothing", func(t *testing.T) {
 		before := versions(t, f)
@@ -69,17 +70,22 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 		repo.git("fetch", "--quiet")
 		repo.git("checkout", "--quiet", "-b", "waves", "origin/scaler-1.8")
-		repo.write(map[string]string{"fleet/slow.yaml": "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec:\n  waves:\n  - {name: all, percent: 100, approval: true}\n"})
+		repo.write(map[string]string{
+			"fleet/slow.yaml": "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: " +
+				"slow}\nspec:\n  waves:\n  - {name: all, percent: 100, approval: true}\n",
+		})
 		repo.git("add", "-A")
 		repo.git("commit", "--quiet", "-m", "wait")
 		repo.git("push", "--quiet", "origin", "waves")
 		repo.git("checkout", "--quiet", "main")
-		output, err := f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "waves", "--git-path", "fleet", "--git-credentials", repo.credentials, "--exit-code")
+		output, err := f.Ask(ctx, "diff", "--from", repo.url, "--git-branch", "waves", "--git-path", "fleet",
+			"--git-credentials", repo.credentials, "--exit-code")
 		if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 3 {
 			t.Errorf("a commit that changes the control plane: %v", err)
 		}
 		for _, want := range []string{
-			"  create  RolloutPolicy slow  fleet/slow.yaml:1\n", "  begin   Rollout scaler-regular-1 by policy slow: all 1 after approval\n",
+			"  create  RolloutPolicy slow  fleet/slow.yaml:1\n",
+			"  begin   Rollout scaler-regular-1 by policy slow: all 1 after approval\n",
 			"rollout scaler-regular-1 holds version 1.8.0: wave all",
 		} {
 			if !strings.Contains(output, want) {
@@ -87,7 +93,8 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 			}
 		}
 		output, err = f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet"), "--exit-code")
-		if err != nil || !strings.Contains(output, "no difference: the control plane has all objects") || !strings.Contains(output, "0 of 3 runtimes would change") {
+		if err != nil || !strings.Contains(output, "no difference: the control plane has all objects") ||
+			!strings.Contains(output, "0 of 3 runtimes would change") {
 			t.Errorf("of what is there: %v\n%s", err, output)
 		}
 		if after := versions(t, f); !maps.Equal(before, after) || record(t, f)["commit"] != first {
@@ -105,23 +112,31 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		if got := bundleSource(t, f, "one"); got != promoted || !strings.Contains(output, promoted) {
 			t.Errorf("the bundle is of commit %s, want %s; the command said\n%s", got, promoted, output)
 		}
-		provenance, code := fleet.Run(ctx, f.Binaries().Agent, "provenance", "cm/scaler-settings", "-n", v1beta2.RuntimeNamespace, "--kubeconfig", r.Kubeconfig())
+		provenance, code := fleet.Run(ctx, f.Binaries().Agent, "provenance", "cm/scaler-settings", "-n",
+			v1beta2.RuntimeNamespace, "--kubeconfig", r.Kubeconfig())
 		if code != 0 || !strings.Contains(provenance, "source     commit "+promoted+" of ") {
-			t.Errorf("an object of the runtime does not lead back to commit %s: exit code %d\n%s", promoted, code, provenance)
+			t.Errorf("an object of the runtime does not lead back to commit %s: exit code %d\n%s", promoted, code,
+				provenance)
 		}
-		why, err := f.Why(ctx, "one", "scaler", "--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"))
+		why, err := f.Why(ctx, "one", "scaler", "--location", f.Location(), "--trust",
+			filepath.Join(f.Keys(), "root.json"))
 		if err != nil || !strings.Contains(why, "source     commit "+promoted+" of ") {
 			t.Errorf("why does not name commit %s: %v\n%s", promoted, err, why)
 		}
-		for _, want := range []string{"kyma_pull_publisher_git_ready 1", `kyma_pull_publisher_git_commit_info{commit="` + promoted + `"} 1`} {
-			if text := scraped(t, metrics, "kyma_pull_publisher_git_"); !strings.Contains(text, want) || strings.Count(text, "git_commit_info{") != 1 {
+		for _, want := range []string{"kyma_pull_publisher_git_ready 1",
+			`kyma_pull_publisher_git_commit_info{commit="` + promoted + `"} 1`} {
+			if text := scraped(t, metrics, "kyma_pull_publisher_git_"); !strings.Contains(text, want) ||
+				strings.Count(text, "git_commit_info{") != 1 {
 				t.Errorf("%s is missing in\n%s", want, text)
 			}
 		}
-		if diff := repo.git("show", "--stat", "--format=%B"); !strings.Contains(diff, "1 file changed, 1 insertion(+), 1 deletion(-)") || !strings.Contains(diff, "Signed-off-by: Ada <ada@example.com>") {
+		if diff := repo.git("show", "--stat", "--format=%B"); !strings.Contains(diff,
+			"1 file changed, 1 insertion(+), 1 deletion(-)") ||
+			!strings.Contains(diff, "Signed-off-by: Ada <ada@example.com>") {
 			t.Errorf("the commit is\n%s", diff)
 		}
-		if v := versions(t, f); !strings.HasSuffix(v["ModuleReleaseMeta scaler"], promoted) || !strings.HasSuffix(v["Kyma one"], first) {
+		if v := versions(t, f); !strings.HasSuffix(v["ModuleReleaseMeta scaler"], promoted) ||
+			!strings.HasSuffix(v["Kyma one"], first) {
 			t.Errorf("the commit is noted on what it changed: %v", v)
 		}
 	})
@@ -129,9 +144,14 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 	t.Run("a broken commit changes nothing and says where", func(t *testing.T) {
 		before := versions(t, f)
 		good := strings.Replace(kymaOf("two", "mailer"), "channel: regular", "channel: fast", 1)
-		repo.push(map[string]string{"fleet/kymas/two.yaml": good, "fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "channel:", "chanel:", 1)})
+		repo.push(map[string]string{
+			"fleet/kymas/two.yaml": good, "fleet/kymas/three.yaml": "# new\n" +
+				strings.Replace(kymaOf("three"), "channel:", "chanel:", 1),
+		})
 		untilCommitRefused(t, f, before, `spec.chanel: unknown field`)
-		repo.push(map[string]string{"fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "name: three", "name: Three!", 1)})
+		repo.push(map[string]string{
+			"fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "name: three", "name: Three!", 1),
+		})
 		untilCommitRefused(t, f, before, `metadata.name: "Three!": `)
 		until(t, 10*time.Second, "an Event says so", func() (bool, string) {
 			var events corev1.EventList
@@ -162,7 +182,10 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 	})
 
 	t.Run("what a commit lacks goes, and nothing else", func(t *testing.T) {
-		hash := repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "scaler"), "fleet/releases/mailer.yaml": "", "fleet/modules/mailer-1.0.0.yaml": ""})
+		hash := repo.push(map[string]string{
+			"fleet/kymas/one.yaml": kymaOf("one", "scaler"), "fleet/releases/mailer.yaml": "",
+			"fleet/modules/mailer-1.0.0.yaml": "",
+		})
 		untilCommit(t, f, hash)
 		until(t, 30*time.Second, "Kyma two is gone", func() (bool, string) {
 			err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "two"}, &v1beta2.Kyma{})
@@ -185,7 +208,8 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 			record, err := r.Record(ctx)
 			must(t, err)
 			m := moduleOf(record, "scaler")
-			return m.Version == "1.8.0" && strings.Contains(m.Message, `channel "regular" has 1.7.0, which is older`), fmt.Sprint(m)
+			return m.Version == "1.8.0" && strings.Contains(m.Message, `channel "regular" has 1.7.0, which is older`),
+				fmt.Sprint(m)
 		})
 	})
 
@@ -235,7 +259,8 @@ func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 	ctx, repo, dir := t.Context(), newRepository(t), t.TempDir()
 	key := func(name string) string {
 		path := filepath.Join(dir, name)
-		output, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path).CombinedOutput()
+		output, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", path).
+			CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
@@ -261,13 +286,15 @@ func TestOnlyCommitsOfTrustedSignersAreApplied(t *testing.T) {
 		t.Errorf("signed by %q", who)
 	}
 	before := versions(t, f)
-	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>"}, source...)
+	promote := append([]string{"promote", "scaler", "--from", "fast", "--to", "regular", "--author",
+		"Ada <ada@example.com>"}, source...)
 
 	repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "scaler", "mailer")}, signedBy(eve)...)
 	untilCommitRefused(t, f, before, "is not signed by an allowed signer")
 	repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "mailer")})
 	untilCommitRefused(t, f, before, "is not signed")
-	if output, code := fleet.Run(ctx, f.Binaries().Publisher, promote...); code != 1 || !strings.Contains(output, "is not signed") {
+	if output, code := fleet.Run(ctx, f.Binaries().Publisher, promote...); code != 1 ||
+		!strings.Contains(output, "is not signed") {
 		t.Errorf("a promotion on top of what is not signed: exit code %d\n%s", code, output)
 	}
 

@@ -41,8 +41,13 @@ func newRepository(t *testing.T) *repository {
 	}
 	served := t.TempDir()
 	r := &repository{t: t, bare: filepath.Join(served, "fleet.git"), dir: t.TempDir(), credentials: t.TempDir()}
-	r.env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
-	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Dir: served, Env: []string{"GIT_PROJECT_ROOT=" + served, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null"}}
+	r.env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_AUTHOR_NAME=Ada",
+		"GIT_AUTHOR_EMAIL=ada@example.com", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.com")
+	backend := &cgi.Handler{
+		Path: program, Args: []string{"http-backend"}, Dir: served, Env: []string{
+			"GIT_PROJECT_ROOT=" + served, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_GLOBAL=/dev/null",
+		},
+	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if name, password, _ := request.BasicAuth(); name != "kcp" || password != "hunter2" {
 			w.Header().Set("WWW-Authenticate", "Basic")
@@ -97,13 +102,16 @@ func (r *repository) push(files map[string]string, options ...string) string {
 }
 
 func (r *repository) flags() []string {
-	return []string{"--git-url", r.url, "--git-branch", "main", "--git-path", "fleet", "--git-credentials", r.credentials}
+	return []string{
+		"--git-url", r.url, "--git-branch", "main", "--git-path", "fleet", "--git-credentials", r.credentials,
+	}
 }
 
 // pageFlags are the flags with which the publisher in docs/guides/git.md follows a repository.
 func (r *repository) pageFlags() []string {
 	r.t.Helper()
-	words := wordsOf(r.t, blocksOf(r.t, "docs/guides/git.md", 4)[0], "https://git.example/kyma/fleet.git", r.url, "/etc/git", r.credentials)
+	words := wordsOf(r.t, blocksOf(r.t, "docs/guides/git.md", 4)[0], "https://git.example/kyma/fleet.git", r.url,
+		"/etc/git", r.credentials)
 	return words[slices.Index(words, "--git-url"):]
 }
 
@@ -129,9 +137,10 @@ spec:
   - {channel: regular, version: 1.7.0} # since May
   - {channel: fast, version: 1.8.0}
 `,
-		"fleet/releases/mailer.yaml": document(t, sample.Release("mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0"))),
-		"README.md":                  "# for people\n",
-		"outside.yaml":               "not for: the control plane\n",
+		"fleet/releases/mailer.yaml": document(t,
+			sample.Release("mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0"))),
+		"README.md":    "# for people\n",
+		"outside.yaml": "not for: the control plane\n",
 	}
 	for _, v := range []sample.Version{sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Mailer("1.0.0")} {
 		files["fleet/modules/"+v.Module+"-"+v.Version+".yaml"] = document(t, v.Template())
@@ -140,7 +149,8 @@ spec:
 }
 
 func kymaOf(id string, modules ...string) string {
-	text := "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: " + id + ", labels: {kyma-project.io/runtime-id: " + id + "}}\nspec:\n  channel: regular\n  modules:\n"
+	text := "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: " + id +
+		", labels: {kyma-project.io/runtime-id: " + id + "}}\nspec:\n  channel: regular\n  modules:\n"
 	for _, m := range modules {
 		text += "  - name: " + m + "\n"
 	}
@@ -151,7 +161,8 @@ func kymaOf(id string, modules ...string) string {
 func record(t *testing.T, f *fleet.Fleet) map[string]string {
 	t.Helper()
 	config := &corev1.ConfigMap{}
-	if err := f.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"}, config); err != nil {
+	if err := f.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"},
+		config); err != nil {
 		return map[string]string{"message": err.Error()}
 	}
 	return config.Data
@@ -181,7 +192,8 @@ func untilCommitRefused(t *testing.T, f *fleet.Fleet, before map[string]string, 
 func versions(t *testing.T, f *fleet.Fleet) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleTemplateList{}, &v1beta2.ModuleReleaseMetaList{}} {
+	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleTemplateList{},
+		&v1beta2.ModuleReleaseMetaList{}} {
 		must(t, f.Control.List(t.Context(), list, client.InNamespace(sample.Namespace)))
 		switch l := list.(type) {
 		case *v1beta2.KymaList:
@@ -190,11 +202,13 @@ func versions(t *testing.T, f *fleet.Fleet) map[string]string {
 			}
 		case *v1beta2.ModuleTemplateList:
 			for _, o := range l.Items {
-				all["ModuleTemplate "+o.Name] = fmt.Sprint(o.UID, o.Generation, o.Annotations[v1beta2.AnnotationGitCommit])
+				all["ModuleTemplate "+o.Name] = fmt.Sprint(o.UID, o.Generation,
+					o.Annotations[v1beta2.AnnotationGitCommit])
 			}
 		case *v1beta2.ModuleReleaseMetaList:
 			for _, o := range l.Items {
-				all["ModuleReleaseMeta "+o.Name] = fmt.Sprint(o.UID, o.Generation, o.Annotations[v1beta2.AnnotationGitCommit])
+				all["ModuleReleaseMeta "+o.Name] = fmt.Sprint(o.UID, o.Generation,
+					o.Annotations[v1beta2.AnnotationGitCommit])
 			}
 		}
 	}
@@ -204,7 +218,10 @@ func versions(t *testing.T, f *fleet.Fleet) map[string]string {
 // startFollowing starts a fleet whose control plane follows the repository.
 func startFollowing(t *testing.T, flags []string) *fleet.Fleet {
 	t.Helper()
-	f := startFleet(t, fleet.Options{PublisherFlags: append(flags, "--git-poll-interval", "500ms"), PublisherRights: []string{"publisher.yaml", "git.yaml"}})
+	f := startFleet(t, fleet.Options{
+		PublisherFlags:  append(flags, "--git-poll-interval", "500ms"),
+		PublisherRights: []string{"publisher.yaml", "git.yaml"},
+	})
 	for _, v := range []sample.Version{sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Mailer("1.0.0")} {
 		must(t, v.Push(t.Context(), f.Modules))
 	}
@@ -214,7 +231,8 @@ func startFollowing(t *testing.T, flags []string) *fleet.Fleet {
 // bundleSource returns the commit in the runtime's bundle.
 func bundleSource(t *testing.T, f *fleet.Fleet, runtime string) string {
 	t.Helper()
-	output, code := fleet.Run(t.Context(), f.Binaries().Agent, "verify", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--runtime", runtime)
+	output, code := fleet.Run(t.Context(), f.Binaries().Agent, "verify", f.Location(), "--trust",
+		filepath.Join(f.Keys(), "root.json"), "--runtime", runtime)
 	_, source, found := strings.Cut(output, "source     commit ")
 	if code != 0 || !found {
 		t.Fatalf("exit code %d\n%s", code, output)

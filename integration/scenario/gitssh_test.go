@@ -75,7 +75,8 @@ func (s *sshServer) trustedBy(r *repository) {
 
 func (s *sshServer) serve(ctx context.Context, conn net.Conn) {
 	defer conn.Close()
-	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions,
+		error) {
 		if string(key.Marshal()) != string(s.allowed.Marshal()) {
 			return nil, errors.New("unknown key")
 		}
@@ -123,10 +124,14 @@ func TestUnknownSSHHostKeyChangesNothing(t *testing.T) {
 	before := versions(t, f)
 
 	server.changeHostKey(t)
-	second := repo.push(map[string]string{"fleet/kymas/one.yaml": kymaOf("one", "scaler", "mailer"), "fleet/kymas/two.yaml": ""})
+	second := repo.push(map[string]string{
+		"fleet/kymas/one.yaml": kymaOf("one", "scaler", "mailer"), "fleet/kymas/two.yaml": "",
+	})
 	key := (*server.host.Load()).PublicKey()
-	untilNotFollowed(t, f, before, v1beta2.ReasonHostKeyRefused, "known_hosts ("+filepath.Join(repo.credentials, "known_hosts")+") has another key for "+server.address.String()+
-		" than the server's, "+key.Type()+" "+ssh.FingerprintSHA256(key)+": ask those who run the server whether that is its key, and put it into known_hosts if so")
+	untilNotFollowed(t, f, before, v1beta2.ReasonHostKeyRefused,
+		"known_hosts ("+filepath.Join(repo.credentials, "known_hosts")+") has another key for "+server.address.String()+
+			" than the server's, "+key.Type()+" "+ssh.FingerprintSHA256(key)+
+			": ask those who run the server whether that is its key, and put it into known_hosts if so")
 	// A restart does not trust the new key.
 	must(t, f.Publisher().Stop())
 	must(t, f.StartPublisher())

@@ -39,8 +39,10 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	t.Helper()
 	until(t, time.Minute, "commit "+hash+" is applied in part", func() (bool, string) {
 		r := record(t, f)
-		return r["applying"] == hash && r["ready"] == "False" && r["reason"] == v1beta2.ReasonCommitApplyFailed && strings.Contains(r["message"], "publishing is held while commit "+hash) &&
-			strings.Contains(r["message"], "fleet/kymas/") && strings.Contains(r["message"], ".yaml:1: ") && strings.Contains(r["message"], "exceeded quota"), fmt.Sprint(r)
+		return r["applying"] == hash && r["ready"] == "False" && r["reason"] == v1beta2.ReasonCommitApplyFailed &&
+			strings.Contains(r["message"], "publishing is held while commit "+hash) &&
+			strings.Contains(r["message"], "fleet/kymas/") && strings.Contains(r["message"], ".yaml:1: ") &&
+			strings.Contains(r["message"], "exceeded quota"), fmt.Sprint(r)
 	})
 }
 
@@ -59,23 +61,30 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	settle(t, f)
 	must(t, f.Publisher().Stop())
 	// Like the previous publisher, so that a change of leader is not a change for a runtime.
-	flags := append(repo.flags(), "--git-poll-interval", "500ms", "--agent-poll-interval", "300ms", "--agent-report-interval", "2s")
+	flags := append(repo.flags(), "--git-poll-interval", "500ms", "--agent-poll-interval", "300ms",
+		"--agent-report-interval", "2s")
 	leader := startCandidate(t, f, "leader", flags...)
 	leader.untilSays(t, "catalog changed") // it works
 	successor := startCandidate(t, f, "successor", flags...)
 	desired, err := r.Desired(ctx)
 	must(t, err)
 
-	byHand := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "by-hand"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	byHand := &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "by-hand"},
+		Spec:       v1beta2.KymaSpec{Channel: "regular"},
+	}
 	must(t, f.Control.Create(ctx, byHand))
 	until(t, time.Minute, "a Kyma that is not in Git has a bundle", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(byHand), byHand)
-		return err == nil && byHand.Status.Runtime != nil && byHand.Status.Runtime.Published != nil, fmt.Sprint(err, byHand.Status)
+		return err == nil && byHand.Status.Runtime != nil && byHand.Status.Runtime.Published != nil,
+			fmt.Sprint(err, byHand.Status)
 	})
 	limitKymas(t, f, "2", "1")
 	promoted := repo.push(map[string]string{
-		"fleet/releases/scaler.yaml": strings.Replace(files["fleet/releases/scaler.yaml"], "regular, version: 1.7.0", "regular, version: 1.8.0", 1),
-		"fleet/kymas/two.yaml":       kymaOf("two", "mailer"), "fleet/kymas/three.yaml": kymaOf("three", "mailer"), "fleet/kymas/four.yaml": kymaOf("four", "mailer"),
+		"fleet/releases/scaler.yaml": strings.Replace(files["fleet/releases/scaler.yaml"], "regular, version: 1.7.0",
+			"regular, version: 1.8.0", 1),
+		"fleet/kymas/two.yaml": kymaOf("two", "mailer"), "fleet/kymas/three.yaml": kymaOf("three", "mailer"),
+		"fleet/kymas/four.yaml": kymaOf("four", "mailer"),
 	})
 	nothingIsPublished := func() {
 		t.Helper()
@@ -101,7 +110,8 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 			}
 			return len(kyma.Status.Runtime.Requested.Spec.Modules) == 2, fmt.Sprint(kyma.Status.Runtime.Requested)
 		})
-		if why, err := f.Why(ctx, "one"); err != nil || !strings.Contains(why, "because    publishing is held while commit "+promoted) {
+		if why, err := f.Why(ctx, "one"); err != nil ||
+			!strings.Contains(why, "because    publishing is held while commit "+promoted) {
 			t.Errorf("why says: %v\n%s", err, why)
 		}
 		nothingIsPublished()
@@ -128,7 +138,8 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 		kyma, err := r.Record(ctx)
 		must(t, err)
-		if v := kyma.Status.Runtime.Published.Versions; v["scaler"] != "1.7.0" || moduleOf(kyma, "scaler").Message != "" {
+		if v := kyma.Status.Runtime.Published.Versions; v["scaler"] != "1.7.0" ||
+			moduleOf(kyma, "scaler").Message != "" {
 			t.Errorf("published are %v; %v", v, moduleOf(kyma, "scaler"))
 		}
 		if got := bundleSource(t, f, "one"); got != first {
@@ -208,7 +219,9 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 			kyma, err := r.Record(ctx)
 			must(t, err)
 			must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(meta), meta))
-			return namesOf(kyma.Spec.Modules) == "scaler" && !kyma.Spec.SkipMaintenanceWindows && kyma.Labels["by-hand"] == "yes" && len(meta.Spec.Channels) == 2 && modulesOf("two") == "scaler mailer",
+			return namesOf(kyma.Spec.Modules) == "scaler" && !kyma.Spec.SkipMaintenanceWindows &&
+					kyma.Labels["by-hand"] == "yes" && len(meta.Spec.Channels) == 2 &&
+					modulesOf("two") == "scaler mailer",
 				fmt.Sprint(kyma.Spec, kyma.Labels, meta.Spec.Channels, modulesOf("two"))
 		})
 		untilCommit(t, f, repo.git("rev-parse", "HEAD"))
@@ -251,9 +264,13 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		untilCommit(t, f, repo.git("rev-parse", "HEAD"))
 		before := versions(t, f)
 		without := repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/adopted.yaml": ""})
-		command := fmt.Sprintf("kubectl annotate configmap -n %s kyma-pull-git --overwrite %s=%s", sample.Namespace, v1beta2.AnnotationAllowPrune, without)
-		untilNotFollowed(t, f, before, v1beta2.ReasonPruneNotAllowed, "1 Kymas with a live runtime, which would be emptied: Kyma one: no part of the commit is applied; to allow this commit: "+command)
-		if output, err := f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet")); err != nil || !strings.Contains(output, "held    until an operator allows the commit, because it would prune 1 Kymas") {
+		command := fmt.Sprintf("kubectl annotate configmap -n %s kyma-pull-git --overwrite %s=%s", sample.Namespace,
+			v1beta2.AnnotationAllowPrune, without)
+		untilNotFollowed(t, f, before, v1beta2.ReasonPruneNotAllowed,
+			"1 Kymas with a live runtime, which would be emptied: Kyma one: no part of the commit is applied; to "+
+				"allow this commit: "+command)
+		if output, err := f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet")); err != nil ||
+			!strings.Contains(output, "held    until an operator allows the commit, because it would prune 1 Kymas") {
 			t.Errorf("diff says: %v\n%s", err, output)
 		}
 		config := &corev1.ConfigMap{}
@@ -267,7 +284,8 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 			_, there := settings(ctx, r)
 			return apierrors.IsNotFound(err) && apierrors.IsNotFound(there), fmt.Sprint(err, there)
 		})
-		if got := record(t, f)["message"]; modulesOf("adopted") != "mailer" || !strings.Contains(got, "protected by the annotation "+v1beta2.AnnotationPrune+": Kyma adopted") {
+		if got := record(t, f)["message"]; modulesOf("adopted") != "mailer" ||
+			!strings.Contains(got, "protected by the annotation "+v1beta2.AnnotationPrune+": Kyma adopted") {
 			t.Errorf("the record says %s", got)
 		}
 	})

@@ -83,7 +83,8 @@ func (w *walk) until(script string, wants ...string) (first string) {
 	until(w.T, time.Minute, fmt.Sprintf("%s says %q", script, wants), func() (bool, string) {
 		output, err := w.s.try(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
 		for line := range strings.Lines(output) {
-			if err == nil && !slices.ContainsFunc(wants, func(want string) bool { return !strings.Contains(line, want) }) {
+			if err == nil &&
+				!slices.ContainsFunc(wants, func(want string) bool { return !strings.Contains(line, want) }) {
 				first, _, _ = strings.Cut(strings.TrimSpace(line), " ")
 				return true, ""
 			}
@@ -111,9 +112,12 @@ func TestOperatorGuidesWork(t *testing.T) {
 	must(t, err)
 	untilSettled(t, tokyo, "1.8.0")
 	plugins := t.TempDir()
-	w := &walk{T: t, f: f, r: r, s: newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), ".demo/", f.Dir+"/", "bin/kcp-publisher", f.Binaries().Publisher, "/usr/local/bin", plugins,
-		"RUNTIME", "berlin", "MODULE", "scaler", "WAVE", "all", "registry.example/components", f.Components(), "REGISTRY/PATH", f.Components(),
-		"kyma-project.io/module/keda:1.8.0", "example.org/module/mailer:1.0.0", "kyma ship", "kyma tokyo")}
+	w := &walk{T: t, f: f, r: r,
+		s: newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), ".demo/", f.Dir+"/",
+			"bin/kcp-publisher", f.Binaries().Publisher, "/usr/local/bin", plugins,
+			"RUNTIME", "berlin", "MODULE", "scaler", "WAVE", "all", "registry.example/components", f.Components(),
+			"REGISTRY/PATH", f.Components(),
+			"kyma-project.io/module/keda:1.8.0", "example.org/module/mailer:1.0.0", "kyma ship", "kyma tokyo")}
 	w.s.env = append(w.s.env, "PATH="+plugins+":"+pathOf(w.s.env), "KUBECONFIG="+filepath.Join(f.Dir, "kcp.kubeconfig"))
 	w.firstRollout()
 	w.rollouts()
@@ -165,7 +169,8 @@ func (w *walk) rollouts() {
 	w.says(steer["undo"])
 	w.until(look[0], w.rollout, "RolledBack")
 	w.says(blocksOf(w.T, "docs/guides/maintenance.md", 1)[0], "scaler")
-	policy := strings.NewReplacer("[keda]", "[scaler]").Replace(yamlOf(w.T, "docs/guides/rollouts.md", "Promote a version in waves"))
+	policy := strings.NewReplacer("[keda]", "[scaler]").
+		Replace(yamlOf(w.T, "docs/guides/rollouts.md", "Promote a version in waves"))
 	w.says("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
@@ -195,8 +200,11 @@ func (w *walk) operations() {
 	for _, line := range lines(blocksOf(t, "docs/reference/kubectl.md", 1)[0]) {
 		w.says(line)
 	}
-	w.says("kubectl get kyma -n kcp-system --field-selector status.runtime.id=berlin -o name", "kyma.operator.kyma-project.io/berlin")
-	must(t, w.f.Control.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kyma-pull-git"}}))
+	w.says("kubectl get kyma -n kcp-system --field-selector status.runtime.id=berlin -o name",
+		"kyma.operator.kyma-project.io/berlin")
+	must(t, w.f.Control.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kyma-pull-git"},
+	}))
 	w.says(blocksOf(t, "docs/guides/git.md", 4)[1], "annotated")
 	w.says(blocksOf(t, "docs/guides/airgap.md", 4)[2], "annotated")
 }
@@ -205,7 +213,8 @@ func (w *walk) operations() {
 // already has the report. It retries if the runtime reports between the two commands: the older report is then
 // correctly refused.
 func (w *walk) carried() {
-	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
+	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").
+		Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
 	w.until(back, "tokyo", "already exists")
 }
 
@@ -225,12 +234,16 @@ func (w *walk) modules() {
 	must(t, err)
 	content := filepath.Join(w.f.Dir, "mailer")
 	must(t, os.Mkdir(content, 0o700))
-	policy := strings.NewReplacer("kyma-project.io/module/*", "example.org/module/*", "kyma-module-signature", "release").Replace(yamlOf(t, "docs/guides/modules.md", "Signatures"))
+	policy := strings.NewReplacer("kyma-project.io/module/*", "example.org/module/*", "kyma-module-signature",
+		"release").Replace(yamlOf(t, "docs/guides/modules.md", "Signatures"))
 	for path, data := range map[string]string{
-		filepath.Join(content, "all.yaml"): "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mailer, namespace: kyma-system}\n",
-		"release.key":                      string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
-		"kyma.pub.pem":                     string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
-		"policy.yaml":                      policy,
+		filepath.Join(content,
+			"all.yaml"): "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mailer, namespace: kyma-system}\n",
+		"release.key": string(pem.EncodeToMemory(&pem.Block{
+			Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key),
+		})),
+		"kyma.pub.pem": string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public})),
+		"policy.yaml":  policy,
 	} {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(w.f.Dir, path)

@@ -43,16 +43,39 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		change func(*bundle.Report)
 		want   string
 	}{
-		{"a time in the year 9999", func(r *bundle.Report) { r.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) }, "ReportRefused=False: the latest report was refused: refused (NotYetIssued)"},
+		{
+			"a time in the year 9999", func(r *bundle.Report) { r.Time = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC) },
+			"ReportRefused=False: the latest report was refused: refused (NotYetIssued)",
+		},
 		{"a time that is no year of JSON", func(r *bundle.Report) {
 			r.Time = time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -12*60*60))
 		}, "refused (NotYetIssued)"},
-		{"a time before there were clocks", func(r *bundle.Report) { r.Time = time.Time{} }, "refused (Malformed): report: time"},
-		{"the last number that there is", func(r *bundle.Report) { r.Sequence = math.MaxInt64 }, "refused (NotYetIssued)"},
-		{"a clock that is a year ahead", func(r *bundle.Report) { r.Time, r.Sequence = r.Time.Add(year), r.Time.Add(year).UnixMilli() }, "refused (NotYetIssued)"},
-		{"a clock that is a year behind", func(r *bundle.Report) { r.Time = r.Time.Add(-year) }, "ClockBehind=False: the latest report arrived at"},
-		{"a channel that is none", func(r *bundle.Report) { r.Kyma.Spec.Channel = "Ü!\x1b[2J" }, `refused (Malformed): report: spec.channel: "Ü!\x1b[2J"`},
-		{"a channel of 9,000 letters", func(r *bundle.Report) { r.Kyma.Spec.Channel = strings.Repeat("a", 9000) }, "refused (Malformed): report: spec.channel"},
+		{
+			"a time before there were clocks", func(r *bundle.Report) { r.Time = time.Time{} },
+			"refused (Malformed): report: time",
+		},
+		{
+			"the last number that there is", func(r *bundle.Report) { r.Sequence = math.MaxInt64 },
+			"refused (NotYetIssued)",
+		},
+		{
+			"a clock that is a year ahead",
+			func(r *bundle.Report) {
+				r.Time, r.Sequence = r.Time.Add(year), r.Time.Add(year).UnixMilli()
+			}, "refused (NotYetIssued)",
+		},
+		{
+			"a clock that is a year behind", func(r *bundle.Report) { r.Time = r.Time.Add(-year) },
+			"ClockBehind=False: the latest report arrived at",
+		},
+		{
+			"a channel that is none", func(r *bundle.Report) { r.Kyma.Spec.Channel = "Ü!\x1b[2J" },
+			`refused (Malformed): report: spec.channel: "Ü!\x1b[2J"`,
+		},
+		{
+			"a channel of 9,000 letters", func(r *bundle.Report) { r.Kyma.Spec.Channel = strings.Repeat("a", 9000) },
+			"refused (Malformed): report: spec.channel",
+		},
 		{"a policy that is none", func(r *bundle.Report) {
 			r.Kyma.Spec.Modules = []v1beta2.Module{{Name: "scaler", CustomResourcePolicy: "Sometimes"}}
 		}, "refused (Malformed): report: spec.modules[0].customResourcePolicy"},
@@ -62,8 +85,18 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		{"a module that is installed twice", func(r *bundle.Report) {
 			r.Modules = []bundle.ReportedModule{module("scaler", "Ready"), module("scaler", "Error")}
 		}, "refused (Malformed): report: modules[1].name"},
-		{"a module without a name", func(r *bundle.Report) { r.Modules = []bundle.ReportedModule{module("", "Ready")} }, "refused (Malformed): report: modules[0].name"},
-		{"a state that is none", func(r *bundle.Report) { r.Modules = []bundle.ReportedModule{module("scaler", "Splendid")} }, "refused (Malformed): report: status.modules[0].state"},
+		{
+			"a module without a name",
+			func(r *bundle.Report) {
+				r.Modules = []bundle.ReportedModule{module("", "Ready")}
+			}, "refused (Malformed): report: modules[0].name",
+		},
+		{
+			"a state that is none",
+			func(r *bundle.Report) {
+				r.Modules = []bundle.ReportedModule{module("scaler", "Splendid")}
+			}, "refused (Malformed): report: status.modules[0].state",
+		},
 		{"more modules than a runtime has", func(r *bundle.Report) {
 			for i := range bundle.MaxManifests + 1 {
 				r.Modules = append(r.Modules, module(fmt.Sprint("m", i), "Ready"))
@@ -125,16 +158,19 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	})
 	t.Run("numbers begin anew with a new key", func(t *testing.T) {
 		r.say(func(report *bundle.Report) {
-			report.Sequence, report.AgentVersion = report.Sequence+(23*time.Hour).Milliseconds(), "v2" // the same text would not be recorded
+			// the same text would not be recorded
+			report.Sequence, report.AgentVersion = report.Sequence+(23*time.Hour).Milliseconds(), "v2"
 		})
 		until(t, time.Minute, "a number that is 23 hours ahead is accepted", func() (bool, string) {
 			kyma, err := r.record()
 			must(t, err)
-			return kyma.Status.Runtime.ReportSequence > time.Now().Add(22*time.Hour).UnixMilli(), fmt.Sprint(kyma.Status.Runtime.ReportSequence)
+			return kyma.Status.Runtime.ReportSequence > time.Now().Add(22*time.Hour).UnixMilli(),
+				fmt.Sprint(kyma.Status.Runtime.ReportSequence)
 		})
 		r.say(good)
 		r.untilReporting("refused (Rollback)")
-		output, code := fleet.Run(t.Context(), f.Binaries().Publisher, "revoke", r.id, "--kubeconfig", f.PublisherKubeconfig(), "--namespace", sample.Namespace)
+		output, code := fleet.Run(t.Context(), f.Binaries().Publisher, "revoke", r.id, "--kubeconfig",
+			f.PublisherKubeconfig(), "--namespace", sample.Namespace)
 		if code != 0 {
 			t.Fatalf("revoke: exit code %d\n%s", code, output)
 		}
@@ -155,7 +191,8 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 			return apierrors.IsInvalid(err), fmt.Sprint(err)
 		})
 		r.say(func(report *bundle.Report) { report.AgentVersion = "unspeakable" })
-		if kyma := r.untilReporting("ReportRefused=False: the runtime's data results in a status that the API server refuses"); kyma.Status.State != v1beta2.StateWarning {
+		if kyma := r.untilReporting(
+			"ReportRefused=False: the runtime's data results in a status that the API server refuses"); kyma.Status.State != v1beta2.StateWarning {
 			t.Errorf("the Kyma is %s", kyma.Status.State)
 		}
 		stop()
@@ -173,7 +210,11 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	profiles := freeAddress(t)
-	f := startFleet(t, fleet.Options{PublisherFlags: []string{"--report-poll-interval=100ms", "--pprof", "--metrics-bind-address", profiles, "--metrics-auth=false"}})
+	f := startFleet(t, fleet.Options{
+		PublisherFlags: []string{
+			"--report-poll-interval=100ms", "--pprof", "--metrics-bind-address", profiles, "--metrics-auth=false",
+		},
+	})
 	asked := watchFetches(f)
 	random := rand.New(rand.NewPCG(seed, 0))
 	var thieves []*reporter
@@ -216,7 +257,8 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 // liveHeap returns the used heap bytes of a program with profiles, right after a garbage collection.
 func liveHeap(t *testing.T, address string) int64 {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/debug/pprof/heap?gc=1&debug=1", nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"http://"+address+"/debug/pprof/heap?gc=1&debug=1", nil)
 	must(t, err)
 	response, err := http.DefaultClient.Do(request)
 	must(t, err)
@@ -243,7 +285,9 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 	}
 	wish := func(count, length int) {
 		for i := range count {
-			report.Kyma.Spec.Modules = append(report.Kyma.Spec.Modules, v1beta2.Module{Name: fmt.Sprint(letters(length), i), Managed: true})
+			report.Kyma.Spec.Modules = append(report.Kyma.Spec.Modules, v1beta2.Module{
+				Name: fmt.Sprint(letters(length), i), Managed: true,
+			})
 		}
 	}
 	report.Kyma.Generation = random.Int64()
@@ -259,11 +303,15 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 		wish(500, 8)
 	case 3:
 		for i := range 500 {
-			report.Modules = append(report.Modules, bundle.ReportedModule{Name: fmt.Sprint(letters(30), i), Channel: "regular", State: v1beta2.StateError, Message: letters(200)})
+			report.Modules = append(report.Modules, bundle.ReportedModule{
+				Name: fmt.Sprint(letters(30), i), Channel: "regular", State: v1beta2.StateError, Message: letters(200),
+			})
 		}
 	case 4:
 		for range bundle.MaxRefusedReported {
-			report.Refused = append(report.Refused, bundle.RefusedBundle{Digest: digest.FromString(letters(8)), Reason: "Rollback", Detail: letters(512)})
+			report.Refused = append(report.Refused, bundle.RefusedBundle{
+				Digest: digest.FromString(letters(8)), Reason: "Rollback", Detail: letters(512),
+			})
 		}
 		wish(100, 60)
 	case 5:
@@ -283,8 +331,11 @@ func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 			spec.Modules = append(spec.Modules, managed(fmt.Sprint("nobody-knows-", i)))
 		}
 	}))
-	kyma := r.untilReporting("Truncated=True: the runtime reports; its report is truncated to fit: the 601 modules of its Kyma's request are ignored")
-	if asked := kyma.Status.Runtime.Requested.Spec.Modules; kyma.Status.State != v1beta2.StateWarning || len(asked) != 1 || asked[0].Name != "scaler" {
+	kyma := r.untilReporting(
+		"Truncated=True: the runtime reports; its report is truncated to fit: the 601 modules of its Kyma's request " +
+			"are ignored")
+	if asked := kyma.Status.Runtime.Requested.Spec.Modules; kyma.Status.State != v1beta2.StateWarning ||
+		len(asked) != 1 || asked[0].Name != "scaler" {
 		t.Errorf("the Kyma is %s and asks for %+v", kyma.Status.State, asked)
 	}
 	must(t, runtime.UntilState(t.Context(), "scaler", "1.7.0", v1beta2.StateReady))

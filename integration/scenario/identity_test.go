@@ -24,7 +24,8 @@ import (
 func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v1beta2.LabelRuntimeID, runtime)
-	return f.Control.Patch(t.Context(), fleet.NewKyma(kyma, "regular"), client.RawPatch(types.MergePatchType, []byte(patch)))
+	return f.Control.Patch(t.Context(), fleet.NewKyma(kyma, "regular"),
+		client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
 // untilReadyBecause waits until condition Ready of a Kyma of the control plane has the reason.
@@ -36,7 +37,8 @@ func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.
 			return false, err.Error()
 		}
 		ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
-		return ready != nil && kyma.Status.State == state && strings.Contains(ready.Message, words), fmt.Sprintf("%s %+v", kyma.Status.State, ready)
+		return ready != nil && kyma.Status.State == state && strings.Contains(ready.Message, words),
+			fmt.Sprintf("%s %+v", kyma.Status.State, ready)
 	})
 }
 
@@ -45,7 +47,9 @@ func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	older := fleet.NewKyma("mallory", "regular")
-	older.Annotations = map[string]string{v1beta2.AnnotationAgentImage: "evil.example/agent@sha256:" + strings.Repeat("0", 64)}
+	older.Annotations = map[string]string{
+		v1beta2.AnnotationAgentImage: "evil.example/agent@sha256:" + strings.Repeat("0", 64),
+	}
 	must(t, f.Control.Create(ctx, older))
 	victim := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
 	before, err := victim.Desired(ctx)
@@ -92,8 +96,11 @@ func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	})
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
-	t.Log("A Kyma with another runtime's id frees its own runtime when it is deleted, and takes nothing of the other one.")
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher-identity"}}
+	t.Log("A Kyma with another runtime's id frees its own runtime when it is deleted, and takes nothing of the other " +
+		"one.")
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher-identity"},
+	}
 	must(t, f.Control.Delete(ctx, binding))
 	until(t, 30*time.Second, "the edit is allowed", func() (bool, string) {
 		err := relabel(t, f, "victim", "bob")

@@ -40,10 +40,8 @@ func TestImagesOfTheFleetAreListedAndComparedBetweenTwoTimes(t *testing.T) {
 	if !added || !removed || strings.Contains(text, "incomplete") {
 		t.Errorf("since the promotion:\n%s", text)
 	}
-	if text := images("--since", since(start.Add(-time.Hour)), "--until", since(middle)); strings.Contains(
-		text,
-		"1.8.0",
-	) ||
+	if text := images("--since", since(start.Add(-time.Hour)), "--until", since(middle)); strings.Contains(text,
+		"1.8.0") ||
 		!strings.Contains(text, "+") {
 		t.Errorf("until the promotion:\n%s", text)
 	}

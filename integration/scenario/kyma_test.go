@@ -31,7 +31,9 @@ func without(t *testing.T, r *fleet.Runtime, module string) {
 }
 
 // untilModule waits until a side shows a module with these fields.
-func untilModule(t *testing.T, what string, read func() (*v1beta2.Kyma, error), module string, like func(v1beta2.ModuleStatus) bool) {
+func untilModule(
+	t *testing.T, what string, read func() (*v1beta2.Kyma, error), module string, like func(v1beta2.ModuleStatus) bool,
+) {
 	t.Helper()
 	until(t, 40*time.Second, what, func() (bool, string) {
 		kyma, err := read()
@@ -59,9 +61,10 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 	cr.SetFinalizers([]string{"sample.kyma-pull.dev/busy"})
 	must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
 	without(t, r, f.Own("scaler"))
-	untilModule(t, "the control plane names the finalizer that blocks", func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
-		return m.State == v1beta2.StateDeleting && strings.Contains(m.Message, "sample.kyma-pull.dev/busy")
-	})
+	untilModule(t, "the control plane names the finalizer that blocks",
+		func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
+			return m.State == v1beta2.StateDeleting && strings.Contains(m.Message, "sample.kyma-pull.dev/busy")
+		})
 	runs := func(version, what string) {
 		t.Helper()
 		until(t, 40*time.Second, what, func() (bool, string) {
@@ -69,7 +72,8 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 			if err := r.API.Get(ctx, inKyma("scaler-manager"), d); err != nil {
 				return false, err.Error()
 			}
-			return d.Spec.Template.Spec.Containers[0].Image == "example.org/scaler:"+version, d.Spec.Template.Spec.Containers[0].Image
+			return d.Spec.Template.Spec.Containers[0].Image == "example.org/scaler:"+version,
+				d.Spec.Template.Spec.Containers[0].Image
 		})
 	}
 	promote(t, f, "1.8.0")
@@ -79,7 +83,9 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 	must(t, f.Control.Create(ctx, newest.Template()))
 	channels(t, f, "1.8.0", "1.9.0")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: f.Own("scaler"), Channel: "fast", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, v1beta2.Module{
+			Name: f.Own("scaler"), Channel: "fast", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	}))
 	runs("1.9.0", "the operator follows the channel in which its module is asked for again")
 	must(t, r.API.Get(ctx, inKyma("default"), cr))
@@ -105,7 +111,9 @@ func TestCustomStateCheckDecidesModuleState(t *testing.T) {
 	template := v.Template()
 	template.Spec.Manager = nil
 	template.Spec.CustomStateCheck = []v1beta2.CustomStateCheck{
-		{JSONPath: "spec.interval", Value: "30", MappedState: v1beta2.StateReady}, {JSONPath: "spec.interval", Value: "13", MappedState: v1beta2.StateError},
+		{JSONPath: "spec.interval", Value: "30", MappedState: v1beta2.StateReady}, {
+			JSONPath: "spec.interval", Value: "13", MappedState: v1beta2.StateError,
+		},
 	}
 	must(t, f.Control.Create(ctx, template))
 	promote(t, f, "1.9.0")
@@ -120,9 +128,10 @@ func TestCustomStateCheckDecidesModuleState(t *testing.T) {
 		must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
 	}
 	set(13)
-	untilModule(t, "the field's value is an error", func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
-		return m.State == v1beta2.StateError && strings.Contains(m.Message, "spec.interval is 13")
-	})
+	untilModule(t, "the field's value is an error", func() (*v1beta2.Kyma, error) { return r.Record(ctx) },
+		f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
+			return m.State == v1beta2.StateError && strings.Contains(m.Message, "spec.interval is 13")
+		})
 	set(30)
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.9.0", v1beta2.StateReady))
 }
@@ -149,11 +158,15 @@ spec:
 `, workload, name, annotations)}
 		must(t, v.Push(ctx, f.Modules))
 		template := v.Template()
-		template.Spec.Manager = &v1beta2.Manager{GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: workload}, Namespace: v1beta2.RuntimeNamespace, Name: name}
+		template.Spec.Manager = &v1beta2.Manager{
+			GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: workload},
+			Namespace:        v1beta2.RuntimeNamespace, Name: name,
+		}
 		must(t, f.Control.Create(ctx, template))
 		must(t, release(ctx, f, v))
 	}
-	r, err := f.AddRuntime(ctx, f.Own("one"), "regular", f.Own("deployment"), f.Own("statefulset"), f.Own("deployment-broken"))
+	r, err := f.AddRuntime(ctx, f.Own("one"), "regular", f.Own("deployment"), f.Own("statefulset"),
+		f.Own("deployment-broken"))
 	must(t, err)
 	must(t, r.UntilState(ctx, f.Own("deployment"), "1.0.0", v1beta2.StateReady))
 	must(t, r.UntilState(ctx, f.Own("statefulset"), "1.0.0", v1beta2.StateReady))
@@ -168,13 +181,19 @@ func TestModuleStatusNamesItsSource(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	namespace := map[string]string{"control plane": sample.Namespace, "runtime": v1beta2.RuntimeNamespace}
 	for side, read := range map[string]func() (*v1beta2.Kyma, error){
-		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, "runtime": func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
+		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) },
+		"runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
 	} {
-		untilModule(t, "the "+side+" tells all of the module", read, f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
-			return m.State == v1beta2.StateReady && m.FQDN == scaler(f, "").Component() && m.OcmComponentName == m.FQDN && m.Channel == "regular" && m.Version == "1.7.0" &&
-				m.Manifest != nil && m.Manifest.PartialMeta.Name == f.Own("scaler") && m.Resource != nil && m.Resource.Kind == "Scaler" &&
-				m.Template != nil && m.Template.PartialMeta == v1beta2.PartialMeta{Name: f.Own("scaler") + "-1.7.0", Namespace: namespace[side], Generation: 1}
-		})
+		untilModule(t, "the "+side+" tells all of the module", read, f.Own("scaler"),
+			func(m v1beta2.ModuleStatus) bool {
+				return m.State == v1beta2.StateReady && m.FQDN == scaler(f, "").Component() &&
+					m.OcmComponentName == m.FQDN && m.Channel == "regular" && m.Version == "1.7.0" &&
+					m.Manifest != nil && m.Manifest.PartialMeta.Name == f.Own("scaler") && m.Resource != nil &&
+					m.Resource.Kind == "Scaler" &&
+					m.Template != nil && m.Template.PartialMeta == v1beta2.PartialMeta{
+					Name: f.Own("scaler") + "-1.7.0", Namespace: namespace[side], Generation: 1,
+				}
+			})
 		until(t, 30*time.Second, "the "+side+" has every condition and the channel", func() (bool, string) {
 			kyma, err := read()
 			if err != nil {
@@ -182,9 +201,11 @@ func TestModuleStatusNamesItsSource(t *testing.T) {
 			}
 			ready := false
 			for _, c := range kyma.Status.Conditions {
-				ready = ready || c.Type == v1beta2.ConditionReady && c.Status == metav1.ConditionTrue && c.ObservedGeneration == kyma.Generation
+				ready = ready || c.Type == v1beta2.ConditionReady && c.Status == metav1.ConditionTrue &&
+					c.ObservedGeneration == kyma.Generation
 			}
-			return ready && kyma.Status.State == v1beta2.StateReady && kyma.Status.ActiveChannel == "regular" && kyma.Status.LastOperation != nil, fmt.Sprintf("%+v", kyma.Status)
+			return ready && kyma.Status.State == v1beta2.StateReady && kyma.Status.ActiveChannel == "regular" &&
+				kyma.Status.LastOperation != nil, fmt.Sprintf("%+v", kyma.Status)
 		})
 	}
 }
@@ -193,7 +214,9 @@ func TestSingleClusterMode(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{SingleCluster: true})
 	board := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "mailer-1.0.0"}}
-	must(t, f.Control.Patch(ctx, board, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"operator.kyma-project.io/target":"control-plane"}}}`))))
+	must(t, f.Control.Patch(ctx, board,
+		client.RawPatch(types.MergePatchType,
+			[]byte(`{"metadata":{"annotations":{"operator.kyma-project.io/target":"control-plane"}}}`))))
 	r, err := f.AddSingle(ctx, "here", "regular", "scaler", "mailer")
 	must(t, err)
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))

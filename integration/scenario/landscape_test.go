@@ -32,7 +32,8 @@ type landscapeOf struct {
 func (l landscapeOf) kyma(name string, labels map[string]string, modules ...landscape.Module) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	spec := v1beta2.KymaSpec{Channel: "regular"} // what the broker asked for once; the runtime's own Kyma has the modules
+	// what the broker asked for once; the runtime's own Kyma has the modules
+	spec := v1beta2.KymaSpec{Channel: "regular"}
 	kyma, err := landscape.Kyma(name, spec, modules...)
 	must(l.t, err)
 	for key, value := range labels {
@@ -78,7 +79,8 @@ func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landsc
 		l.write(r, installed)
 		template, err := yaml.Marshal(m.Template())
 		must(l.t, err)
-		for _, o := range l.objects(strings.Replace(string(template), "namespace: "+sample.Namespace, "namespace: "+v1beta2.RuntimeNamespace, 1)) {
+		for _, o := range l.objects(strings.Replace(string(template), "namespace: "+sample.Namespace,
+			"namespace: "+v1beta2.RuntimeNamespace, 1)) {
 			l.apply(r, o, "catalog-sync")
 		}
 	}
@@ -104,25 +106,29 @@ func (l landscapeOf) write(r *fleet.Runtime, all []landscape.Applied) {
 // apply waits for definitions to be served.
 func (l landscapeOf) apply(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
 	l.t.Helper()
-	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is applied to %s", o.GetKind(), o.GetName(), r.ID), func() (bool, string) {
-		err := r.API.Apply(l.t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.ForceOwnership, client.FieldOwner(manager))
-		return err == nil, fmt.Sprint(err)
-	})
+	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is applied to %s", o.GetKind(), o.GetName(), r.ID),
+		func() (bool, string) {
+			err := r.API.Apply(l.t.Context(), client.ApplyConfigurationFromUnstructured(o.DeepCopy()),
+				client.ForceOwnership, client.FieldOwner(manager))
+			return err == nil, fmt.Sprint(err)
+		})
 }
 
 // create waits for definitions to be served.
 func (l landscapeOf) create(r *fleet.Runtime, o *unstructured.Unstructured, manager string) {
 	l.t.Helper()
-	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is created in %s", o.GetKind(), o.GetName(), r.ID), func() (bool, string) {
-		err := r.API.Create(l.t.Context(), o.DeepCopy(), client.FieldOwner(manager))
-		return err == nil, fmt.Sprint(err)
-	})
+	until(l.t, 30*time.Second, fmt.Sprintf("%s %s is created in %s", o.GetKind(), o.GetName(), r.ID),
+		func() (bool, string) {
+			err := r.API.Create(l.t.Context(), o.DeepCopy(), client.FieldOwner(manager))
+			return err == nil, fmt.Sprint(err)
+		})
 }
 
 // definition is one of lifecycle-manager's CRDs.
 func (l landscapeOf) definition(kind string) *unstructured.Unstructured {
 	l.t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "apis", "operator", "v1beta2", "testdata", "kyma-crds", kind+".json"))
+	data, err := os.ReadFile(filepath.Join("..", "..", "apis", "operator", "v1beta2", "testdata", "kyma-crds",
+		kind+".json"))
 	must(l.t, err)
 	o := &unstructured.Unstructured{}
 	must(l.t, json.Unmarshal(data, &o.Object))

@@ -38,9 +38,12 @@ func startCandidate(t *testing.T, f *fleet.Fleet, name string, flags ...string) 
 func runCandidate(t *testing.T, f *fleet.Fleet, name string, c fleet.Command) *candidate {
 	t.Helper()
 	c.Binary, c.Log = f.Binaries().Publisher, filepath.Join(f.Dir, name+".log")
-	c.Args = append([]string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys", f.Keys(),
-		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0", "--report-poll-interval", "300ms",
-		"--leader-elect", "--leader-election-lease-duration", "15s", "--leader-election-renew-deadline", "12s", "--leader-election-retry-period", "1s"}, c.Args...)
+	c.Args = append([]string{"run", "--kubeconfig", f.PublisherKubeconfig(), "--location", f.Location(), "--keys",
+		f.Keys(),
+		"--components", f.Components(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+		"--report-poll-interval", "300ms",
+		"--leader-elect", "--leader-election-lease-duration", "15s", "--leader-election-renew-deadline", "12s",
+		"--leader-election-retry-period", "1s"}, c.Args...)
 	process, err := c.Start()
 	must(t, err)
 	started := &candidate{process, c.Log}
@@ -102,7 +105,9 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	}
 	successor.kill(t)
 	must(t, f.StartPublisher())
-	until(t, time.Minute, "the next leader publishes", func() (bool, string) { return pushed.Load() >= 8, fmt.Sprint(pushed.Load()) })
+	until(t, time.Minute, "the next leader publishes", func() (bool, string) {
+		return pushed.Load() >= 8, fmt.Sprint(pushed.Load())
+	})
 }
 
 // TestPublisherDetectsAnotherPublishersBundle has an attacker with the publisher's key who pushes beside the running
@@ -112,7 +117,9 @@ func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	settle(t, f)
-	beside := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.Sequence, p.Previous = time.Now().UnixMilli(), nil })
+	beside := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) {
+		p.Sequence, p.Previous = time.Now().UnixMilli(), nil
+	})
 	theirs := predicateOf(t, f, r, beside).Sequence
 	must(t, r.Put(ctx, beside))
 	until(t, 30*time.Second, "the control plane publishes after it", func() (bool, string) {
@@ -121,7 +128,8 @@ func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 			return false, fmt.Sprint(err)
 		}
 		published, observed := record.Status.Runtime.Published.Sequence, record.Status.Runtime.Observed.Sequence
-		return published > theirs && observed == published && record.Status.State == v1beta2.StateReady, fmt.Sprint(published, " published, ", observed, " observed, ", theirs, " theirs")
+		return published > theirs && observed == published && record.Status.State == v1beta2.StateReady,
+			fmt.Sprint(published, " published, ", observed, " observed, ", theirs, " theirs")
 	})
 	untilEvent(t, f, r.ID, v1beta2.ReasonBundleUnknown, fmt.Sprint("bundle ", theirs))
 }
@@ -157,14 +165,17 @@ func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 			var kyma v1beta2.Kyma
 			err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, &kyma)
 			r := kyma.Status.Runtime
-			return err == nil && r != nil && r.Published != nil && r.Published.Versions["scaler"] == version, fmt.Sprint(err, r)
+			return err == nil && r != nil && r.Published != nil && r.Published.Versions["scaler"] == version,
+				fmt.Sprint(err, r)
 		})
 	}
 	leader := startCandidate(t, f, "first")
 	must(t, f.Control.Create(ctx, fleet.NewKyma("one", "regular", "scaler")))
 	untilPublished("one", "1.7.0")
 
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kcp-publisher.kyma-pull.dev"}}
+	lease := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kcp-publisher.kyma-pull.dev"},
+	}
 	must(t, f.Control.Delete(ctx, lease))
 	until(t, time.Minute, "the leader makes another Lease", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(lease), lease)

@@ -56,8 +56,10 @@ func TestModuleIsInstalledUpgradedPrunedAndRemoved(t *testing.T) {
 				}
 			}
 			observed := record.Status.Runtime.Observed
-			return record.Status.State == v1beta2.StateReady && observed != nil && observed.Digest == record.Status.Runtime.Published.Digest &&
-				observed.KubernetesVersion == "v1.36.3" && record.Status.LastOperation != nil, fmt.Sprint(record.Status.State)
+			return record.Status.State == v1beta2.StateReady && observed != nil &&
+					observed.Digest == record.Status.Runtime.Published.Digest &&
+					observed.KubernetesVersion == "v1.36.3" && record.Status.LastOperation != nil,
+				fmt.Sprint(record.Status.State)
 		})
 	})
 	t.Run("the catalog and the default CR are there", func(t *testing.T) {
@@ -79,7 +81,11 @@ func TestModuleIsInstalledUpgradedPrunedAndRemoved(t *testing.T) {
 			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
 		}))
 		must(t, one.UntilGone(ctx, "scaler"))
-		for _, object := range []client.Object{&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-manager"}}} {
+		for _, object := range []client.Object{
+			&appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-manager"},
+			},
+		} {
 			if err := one.API.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
 				t.Errorf("%s is still there: %v", object.GetName(), err)
 			}
@@ -108,7 +114,8 @@ func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	must(t, r.API.Patch(ctx, config, client.MergeFrom(before)))
 	until(t, 20*time.Second, "our field is back and the person's are kept", func() (bool, string) {
 		config, err := settings(ctx, r)
-		return err == nil && config.Data["level"] == "info" && config.Data["added-by-a-person"] == "yes" && config.Annotations["a-person"] != "", fmt.Sprint(config.Data, err)
+		return err == nil && config.Data["level"] == "info" && config.Data["added-by-a-person"] == "yes" &&
+			config.Annotations["a-person"] != "", fmt.Sprint(config.Data, err)
 	})
 
 	deployment := &appsv1.Deployment{}
@@ -117,7 +124,8 @@ func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	until(t, 20*time.Second, "the deleted Deployment is back and ready", func() (bool, string) {
 		again := &appsv1.Deployment{}
 		err := r.API.Get(ctx, inKyma("scaler-manager"), again)
-		return err == nil && again.UID != deployment.UID && again.Status.ReadyReplicas == 1, fmt.Sprint(err, again.Status)
+		return err == nil && again.UID != deployment.UID && again.Status.ReadyReplicas == 1,
+			fmt.Sprint(err, again.Status)
 	})
 
 	cr := scalerCR()
@@ -211,7 +219,8 @@ func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 	heartbeats(t, f, r.ID, 1)
 	record, err = r.Record(ctx)
 	must(t, err)
-	if said := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionReporting); said.LastTransitionTime != since || said.Status != metav1.ConditionTrue {
+	if said := meta.FindStatusCondition(record.Status.Conditions,
+		v1beta2.ConditionReporting); said.LastTransitionTime != since || said.Status != metav1.ConditionTrue {
 		t.Errorf("a restart changes what is thought of the runtime: %+v", said)
 	}
 	r.Agent().Stop()

@@ -23,8 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestTakeoverFromRunningLifecycleManager takes a runtime over from a running lifecycle-manager, gives it back, and takes
-// it over again. Lifecycle-manager runs all the time.
+// TestTakeoverFromRunningLifecycleManager takes a runtime over from a running lifecycle-manager, gives it back, and
+// takes it over again. Lifecycle-manager runs all the time.
 func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	suite.Long(t)
 	program := lifecyclemanager.Program(t)
@@ -56,12 +56,8 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	l.asks(true, "start", "one")
 	l.untilAdopted(3)
 	untilFinishable(t, one)
-	l.says(
-		l.asks(true, "finish", "one"),
-		"removed in the runtime: Deployment kyma-system/skr-webhook",
-		"removed in the runtime: ValidatingWebhookConfiguration skr-webhook",
-		"Kyma kcp-system/one is taken over",
-	)
+	l.says(l.asks(true, "finish", "one"), "removed in the runtime: Deployment kyma-system/skr-webhook",
+		"removed in the runtime: ValidatingWebhookConfiguration skr-webhook", "Kyma kcp-system/one is taken over")
 	stays()
 	l.untilTakenOver(one)
 
@@ -100,8 +96,8 @@ func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
 	}
 }
 
-// newManagedLandscape is a control plane with a publisher and a running lifecycle-manager, which installs two modules and
-// a mandatory one in a runtime. The runtime's agent waits for a bundle.
+// newManagedLandscape is a control plane with a publisher and a running lifecycle-manager, which installs two modules
+// and a mandatory one in a runtime. The runtime's agent waits for a bundle.
 func newManagedLandscape(t *testing.T, program string) (landscapeOf, *fleet.Runtime) {
 	t.Helper()
 	ctx := t.Context()

@@ -25,8 +25,10 @@ func watchLink(f *fleet.Fleet, runtime string) *watchedLink {
 	f.Registry.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		content := r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v2/modules/") && strings.Contains(r.URL.Path, "/blobs/")
-		agents := r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v2/fleet/runtimes/"+runtime+"/blobs/") ||
+		content := r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, "/v2/modules/") &&
+			strings.Contains(r.URL.Path, "/blobs/")
+		agents := r.Method == http.MethodGet &&
+			strings.HasPrefix(r.URL.Path, "/v2/fleet/runtimes/"+runtime+"/blobs/") ||
 			r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, "/v2/fleet/reports/"+runtime+"/")
 		switch linked := r.Host != f.Registry.Host(); {
 		case linked && content:

@@ -31,13 +31,16 @@ func crashing(t *testing.T, r *fleet.Runtime) {
 	}
 	must(t, r.API.Create(t.Context(), pod))
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "manager", RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "exit 1, DB_PASSWORD=hunter2"}},
+		Name: "manager", RestartCount: 3, State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "exit 1, DB_PASSWORD=hunter2"},
+		},
 	}}
 	must(t, r.API.Status().Update(t.Context(), pod))
 	must(t, r.API.Create(t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "crash"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID},
-		Type:           "Warning", Reason: "BackOff", Message: "Back-off restarting failed container", Count: 7, LastTimestamp: metav1.Now(),
+		Type:           "Warning", Reason: "BackOff", Message: "Back-off restarting failed container", Count: 7,
+		LastTimestamp: metav1.Now(),
 	}))
 }
 

@@ -110,11 +110,15 @@ func TestPublisherRefillsAZotThatLostData(t *testing.T) {
 
 func losesItsData(t *testing.T, v volume) {
 	ctx := t.Context()
-	courier := sample.Version{Module: "courier", Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n"}
+	courier := sample.Version{
+		Module: "courier", Version: "1.0.0",
+		Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n",
+	}
 	archive := t.TempDir() // its content is copied to the fleet's registry
 	must(t, sample.WriteArchive(ctx, archive, courier))
 	f := newFleet(t, fleet.Options{RegistryHost: v.host, PublisherFlags: []string{
-		"--components", archive, "--registry-check-interval", "1s", "--keys-poll-interval", "1s", "--component-poll-interval", "1s",
+		"--components", archive, "--registry-check-interval", "1s", "--keys-poll-interval", "1s",
+		"--component-poll-interval", "1s",
 	}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
 	must(t, f.Control.Create(ctx, courier.Template()))
@@ -139,7 +143,9 @@ func losesItsData(t *testing.T, v volume) {
 			verified, err := bundle.Adopt(fetched, r.ID, rootOf(t, f))
 			must(t, err)
 			path := v.blob(choose(verified))
-			return []string{filepath.Join(repository(own), path), filepath.Join(repository(bundle.DocumentsRepository), path)}
+			return []string{
+				filepath.Join(repository(own), path), filepath.Join(repository(bundle.DocumentsRepository), path),
+			}
 		}
 	}
 	only := func(path string) func() []string { return func() []string { return []string{path} } }
@@ -155,10 +161,21 @@ func losesItsData(t *testing.T, v volume) {
 		{"roots of trust", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},
 		{"documents", only(repository(bundle.DocumentsRepository)), "", "documents sha256:"},
 		{"content of modules", only(repository("component-descriptors")), "", "content sha256:"},
-		{"content of modules below its manifest", only(filepath.Join(repository(copied), v.blob(courier.ContentDigest()))), "", "content sha256:"},
+		{
+			"content of modules below its manifest",
+			only(filepath.Join(repository(copied), v.blob(courier.ContentDigest()))), "", "content sha256:",
+		},
 		{"runtimes", only(repository("runtimes")), "", v1beta2.ReasonBundleMissing},
-		{"a bundle's desired state below its manifest", blobOf(func(b bundle.Verified) digest.Digest { return b.Config.Digest }), "", v1beta2.ReasonBundleIncomplete},
-		{"a bundle's catalog below its manifest", blobOf(func(b bundle.Verified) digest.Digest { return b.Catalog.Digest }), "", v1beta2.ReasonBundleIncomplete},
+		{
+			"a bundle's desired state below its manifest",
+			blobOf(func(b bundle.Verified) digest.Digest { return b.Config.Digest }), "",
+			v1beta2.ReasonBundleIncomplete,
+		},
+		{
+			"a bundle's catalog below its manifest",
+			blobOf(func(b bundle.Verified) digest.Digest { return b.Catalog.Digest }), "",
+			v1beta2.ReasonBundleIncomplete,
+		},
 		{"everything", only(repository(".")), "", v1beta2.ReasonBundleMissing},
 		{"what came after a backup", only(v.data), backup, v1beta2.ReasonBundleReplayed},
 	} {
@@ -181,7 +198,8 @@ func losesItsData(t *testing.T, v volume) {
 					return false, err.Error()
 				}
 				said := conditionOf(t, r, v1beta2.ConditionRegistry).Reason
-				return record.Status.State == v1beta2.StateReady && (said == "" || said == v1beta2.ReasonConsistent), fmt.Sprint(record.Status.State, said)
+				return record.Status.State == v1beta2.StateReady && (said == "" || said == v1beta2.ReasonConsistent),
+					fmt.Sprint(record.Status.State, said)
 			})
 			if c.said == v1beta2.ReasonBundleMissing || c.said == v1beta2.ReasonBundleReplayed {
 				registryRecovered(t, f, r.ID)

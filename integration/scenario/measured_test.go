@@ -32,7 +32,8 @@ func TestAgentMeasuresACheckThatDecidesTheRollout(t *testing.T) {
 	untilSettled(t, other, "1.7.0")
 	must(t, f.Police(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {
 		canaries.Checks = []v1alpha1.Check{{
-			Name: "settings-exist", Interval: metav1.Duration{Duration: 10 * time.Second}, SuccessThreshold: 1, FailureThreshold: 1,
+			Name: "settings-exist", Interval: metav1.Duration{Duration: 10 * time.Second}, SuccessThreshold: 1,
+			FailureThreshold: 1,
 			CEL: &v1alpha1.CELCheck{
 				APIVersion: "v1", Kind: "ConfigMap", Namespace: v1beta2.RuntimeNamespace,
 				Expression: `objects.exists(o, o.metadata.name == "scaler-works")`,

@@ -48,7 +48,10 @@ func lying(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bundle, error
 }
 
 // composed signs documents as the next bundle after the current one, and pushes it to the runtime's repository.
-func composed(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, documents bundle.Documents, signer trust.Signer, change func(*bundle.Predicate)) bundle.Blob {
+func composed(
+	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, documents bundle.Documents, signer trust.Signer,
+	change func(*bundle.Predicate),
+) bundle.Blob {
 	t.Helper()
 	fetched, err := r.Desired(t.Context())
 	must(t, err)
@@ -74,7 +77,8 @@ func untilReplaced(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bund
 			return false, fmt.Sprint(err)
 		}
 		statement, err := inForce(t, r)
-		return err == nil && statement.Predicate.Sequence == next.Statement.Predicate.Sequence, fmt.Sprint(err, statement.Predicate.Sequence)
+		return err == nil && statement.Predicate.Sequence == next.Statement.Predicate.Sequence,
+			fmt.Sprint(err, statement.Predicate.Sequence)
 	})
 	return next
 }
@@ -91,7 +95,8 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	ctx := t.Context()
 	metrics := freeAddress(t)
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{
-		"--keys-poll-interval", "1s", "--component-poll-interval", "1s", "--registry-check-interval", "1s", "--metrics-bind-address", metrics, "--metrics-auth=false",
+		"--keys-poll-interval", "1s", "--component-poll-interval", "1s", "--registry-check-interval", "1s",
+		"--metrics-bind-address", metrics, "--metrics-auth=false",
 	}})
 	r := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
 	settle(t, f)
@@ -168,47 +173,48 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		stays(t, before)
 		said(t, v1beta2.ReasonBundleReplayed, f.Publisher().Log()[log:])
 	})
-	t.Run("content of a thief, signed by a key that was rotated out, from the end of all sequences", func(t *testing.T) {
-		changeKeys(t, f, "rotate", "publisher")
-		changeKeys(t, f, "rotate", "publisher")
-		untilRoot(t, r, 3)
-		settle(t, f)
-		honest, err := lying(t, f, r)
-		must(t, err)
-		theirs := honest.State
-		theirs.Manifests = append([]bundle.Manifest{}, honest.State.Manifests...)
-		theirs.Manifests[0].Spec.LocalizedImages = []string{"thief.example/scaler:1.8.0"}
-		documents, err := bundle.NewDocuments(theirs, bundle.Catalog{})
-		must(t, err)
-		theft := composed(t, f, r, documents, stolen, func(p *bundle.Predicate) { p.Sequence = math.MaxInt64 - 1 })
-		before, log := witness(t, r), len(f.Publisher().Log())
-		for _, restarted := range []bool{true, false} {
-			if restarted {
-				must(t, f.Publisher().Stop())
-			}
-			f.Registry.Intercept(hidden)
-			must(t, r.Put(ctx, theft))
-			if restarted {
-				must(t, f.StartPublisher())
-			}
-			next := untilReplaced(t, f, r, theft)
-			f.Registry.Intercept(nil)
-			if p := next.Statement.Predicate; p.Sequence > time.Now().Add(time.Hour).UnixMilli() {
-				t.Errorf("sequence %d is in force", p.Sequence)
-			}
-			for _, m := range next.State.Manifests {
-				if fmt.Sprint(m.Spec.LocalizedImages) == fmt.Sprint(theirs.Manifests[0].Spec.LocalizedImages) {
-					t.Errorf("the publisher signed what the thief made: %+v", m)
+	t.Run("content of a thief, signed by a key that was rotated out, from the end of all sequences",
+		func(t *testing.T) {
+			changeKeys(t, f, "rotate", "publisher")
+			changeKeys(t, f, "rotate", "publisher")
+			untilRoot(t, r, 3)
+			settle(t, f)
+			honest, err := lying(t, f, r)
+			must(t, err)
+			theirs := honest.State
+			theirs.Manifests = append([]bundle.Manifest{}, honest.State.Manifests...)
+			theirs.Manifests[0].Spec.LocalizedImages = []string{"thief.example/scaler:1.8.0"}
+			documents, err := bundle.NewDocuments(theirs, bundle.Catalog{})
+			must(t, err)
+			theft := composed(t, f, r, documents, stolen, func(p *bundle.Predicate) { p.Sequence = math.MaxInt64 - 1 })
+			before, log := witness(t, r), len(f.Publisher().Log())
+			for _, restarted := range []bool{true, false} {
+				if restarted {
+					must(t, f.Publisher().Stop())
 				}
+				f.Registry.Intercept(hidden)
+				must(t, r.Put(ctx, theft))
+				if restarted {
+					must(t, f.StartPublisher())
+				}
+				next := untilReplaced(t, f, r, theft)
+				f.Registry.Intercept(nil)
+				if p := next.Statement.Predicate; p.Sequence > time.Now().Add(time.Hour).UnixMilli() {
+					t.Errorf("sequence %d is in force", p.Sequence)
+				}
+				for _, m := range next.State.Manifests {
+					if fmt.Sprint(m.Spec.LocalizedImages) == fmt.Sprint(theirs.Manifests[0].Spec.LocalizedImages) {
+						t.Errorf("the publisher signed what the thief made: %+v", m)
+					}
+				}
+				stays(t, before)
+				until(t, 30*time.Second, "the publisher brings scaler again", func() (bool, string) {
+					next, err := lying(t, f, r)
+					return err == nil && len(next.State.Manifests) == 1, fmt.Sprint(err, len(next.State.Manifests))
+				})
 			}
-			stays(t, before)
-			until(t, 30*time.Second, "the publisher brings scaler again", func() (bool, string) {
-				next, err := lying(t, f, r)
-				return err == nil && len(next.State.Manifests) == 1, fmt.Sprint(err, len(next.State.Manifests))
-			})
-		}
-		said(t, v1beta2.ReasonBundleForeign, f.Publisher().Log()[log:])
-	})
+			said(t, v1beta2.ReasonBundleForeign, f.Publisher().Log()[log:])
+		})
 	t.Run("an agent refuses to go back unless the statement says so, whoever signed it", func(t *testing.T) {
 		settle(t, f)
 		before := witness(t, r)
@@ -232,7 +238,8 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 				return false, err.Error()
 			}
 			back := next.Statement.Predicate.Rollback
-			return len(back) == 1 && back[0] == bundle.Rollback{Module: "scaler", From: "1.8.0", To: "1.7.0"}, fmt.Sprint(back)
+			return len(back) == 1 && back[0] == bundle.Rollback{Module: "scaler", From: "1.8.0", To: "1.7.0"},
+				fmt.Sprint(back)
 		})
 		label := func(value string) { // further bundles, so that the agent misses some
 			record, err := r.Record(ctx)

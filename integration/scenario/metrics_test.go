@@ -22,9 +22,11 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	ctx, root := t.Context(), filepath.Join("..", "..")
 	publisher, standby, agent := freeAddress(t), freeAddress(t), freeAddress(t)
 	f := newFleet(t, fleet.Options{
-		LeaderElect:    true,
-		PublisherFlags: []string{"--metrics-bind-address", publisher, "--metrics-auth=false", "--report-poll-interval", "300ms"},
-		AgentFlags:     []string{"--metrics-bind-address", agent},
+		LeaderElect: true,
+		PublisherFlags: []string{
+			"--metrics-bind-address", publisher, "--metrics-auth=false", "--report-poll-interval", "300ms",
+		},
+		AgentFlags: []string{"--metrics-bind-address", agent},
 	})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	startCandidate(t, f, "standby", "--metrics-bind-address", standby, "--metrics-auth=false").untilSays(t, "starting")
@@ -45,15 +47,20 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	beside := has(standby, ofPublisher+`publish_failures_total`, 0)
 	runs := has(agent, ofAgent+`modules{module="scaler", state="Ready"}`, 1)
 	for series, least := range map[string]float64{
-		ofPublisher + `module_versions{module="scaler", state="Ready", version="1.7.0"}`: 1, ofPublisher + `publish_to_applied_seconds_count`: 1,
-		ofPublisher + `keys_accepted`: 1, ofPublisher + `registry_up`: 1, ofPublisher + `root_expiry_timestamp_seconds`: 1e9,
-		ofPublisher + `oldest_report_timestamp_seconds`: 1e9, ofPublisher + `registry_request_duration_seconds_count{code="2xx", method="HEAD"}`: 1,
+		ofPublisher + `module_versions{module="scaler", state="Ready", version="1.7.0"}`:   1,
+		ofPublisher + `publish_to_applied_seconds_count`:                                   1,
+		ofPublisher + `keys_accepted`:                                                      1,
+		ofPublisher + `registry_up`:                                                        1,
+		ofPublisher + `root_expiry_timestamp_seconds`:                                      1e9,
+		ofPublisher + `oldest_report_timestamp_seconds`:                                    1e9,
+		ofPublisher + `registry_request_duration_seconds_count{code="2xx", method="HEAD"}`: 1,
 	} {
 		if before[series] < least {
 			t.Errorf("%s is %g, want %g at least", series, before[series], least)
 		}
 	}
-	for _, series := range []string{"last_poll_timestamp_seconds", "bundle_expiry_timestamp_seconds", "root_expiry_timestamp_seconds"} {
+	for _, series := range []string{"last_poll_timestamp_seconds", "bundle_expiry_timestamp_seconds",
+		"root_expiry_timestamp_seconds"} {
 		if runs[ofAgent+series] < 1e9 {
 			t.Errorf("%s of the agent is %g", series, runs[ofAgent+series])
 		}
@@ -61,10 +68,12 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	reference, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
 	must(t, err)
 	known, gauges := map[string]bool{}, map[string]bool{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ([a-z]+) \\| [^|]* \\| leader \\|").FindAllStringSubmatch(string(reference), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ([a-z]+) \\| [^|]* \\| leader \\|").
+		FindAllStringSubmatch(string(reference), -1) {
 		gauges[row[1]] = row[2] == "gauge"
 	}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ").FindAllStringSubmatch(string(reference), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z0-9_]+)` \\| ").FindAllStringSubmatch(string(reference),
+		-1) {
 		known[row[1]] = true
 	}
 	for series := range before {
@@ -90,7 +99,10 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 	must(t, alerts.Check(ctx, t.TempDir(), alerts.File(root, "kcp-publisher"), []alerts.Case{
 		{Name: "before", Series: alerts.Changing(before, before, 5), At: 8 * time.Minute},
 		{Name: "one that stands by", Series: alerts.Changing(beside, beside, 5), At: 8 * time.Minute},
-		{Name: "after", Series: alerts.Changing(before, after, 5), At: 8 * time.Minute, Firing: []string{"KymaPullBundlesRefused"}},
+		{
+			Name: "after", Series: alerts.Changing(before, after, 5), At: 8 * time.Minute,
+			Firing: []string{"KymaPullBundlesRefused"},
+		},
 	}))
 	must(t, alerts.Check(ctx, t.TempDir(), alerts.File(root, "skr-agent"), []alerts.Case{
 		{Name: "before", Series: alerts.Changing(runs, runs, 5), At: 8 * time.Minute},

@@ -61,10 +61,9 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 			modules[i] = f.Own(modules[i])
 		}
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-			spec.Modules = slices.DeleteFunc(
-				spec.Modules,
-				func(m v1beta2.Module) bool { return slices.Contains(modules, m.Name) },
-			)
+			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool {
+				return slices.Contains(modules, m.Name)
+			})
 		}))
 		for _, module := range modules {
 			must(t, r.UntilGone(ctx, module))
@@ -85,16 +84,12 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		asks(overreaching("labels", labelsHome("inject: 'yes'")))
 		must(t, r.UntilState(ctx, f.Own("labels"), "1.0.0", v1beta2.StateReady))
 		asks(overreaching("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: inject, operator: Exists}")))
-		untilRefused(
-			t,
-			r,
-			f.Own("nosy"),
-			"ValidatingWebhookConfiguration nosy: webhooks[0] would intercept",
-			"{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}",
-		)
+		untilRefused(t, r, f.Own("nosy"), "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept",
+			"{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}")
 		better := overreaching(
 			"nosy",
-			fmt.Sprintf(deadWebhook, "nosy", "{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}"),
+			fmt.Sprintf(deadWebhook, "nosy",
+				"{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}"),
 		)
 		better.Version = "1.1.0"
 		asks(better)
@@ -105,12 +100,8 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		must(t, yaml.Unmarshal(fmt.Appendf(nil, deadWebhook, "audit", "{key: audit, operator: Exists}"), webhook))
 		must(t, r.API.Create(ctx, webhook))
 		asks(overreaching("opener", labelsHome("audit: 'on'")))
-		untilRefused(
-			t,
-			r,
-			f.Own("opener"),
-			"Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration audit",
-		)
+		untilRefused(t, r, f.Own("opener"),
+			"Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration audit")
 		namespace := &corev1.Namespace{}
 		must(t, r.API.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, namespace))
 		if namespace.Labels["audit"] != "" {
@@ -123,27 +114,22 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		thief := overreaching("thief", "")
 		thief.DefaultCR = "apiVersion: v1\nkind: Secret\nmetadata: {name: customer-data, namespace: tenant}\n"
 		heir := overreaching("heir", "")
-		heir.DefaultCR = "apiVersion: sample.kyma-pull.dev/v1\nkind: Scaler\nmetadata: {name: default, namespace: kyma-system}\nspec: {interval: 1}\n"
-		burglar := overreaching(
-			"burglar",
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: kyma-system}\ndata: {is: stolen}\n",
-		)
+		heir.DefaultCR = "apiVersion: sample.kyma-pull.dev/v1\nkind: Scaler\nmetadata: {name: default, namespace: " +
+			"kyma-system}\nspec: {interval: 1}\n"
+		burglar := overreaching("burglar",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: kyma-system}\ndata: {is: stolen}\n")
 		squatter := overreaching("squatter", heir.DefaultCR)
 		asks(thief, heir, burglar, squatter)
 		untilRefused(
 			t,
 			r,
 			f.Own("heir"),
-			"Scaler kyma-system/default (of kyma-system/"+f.Own("scaler")+"): there already and not made by this module",
+			"Scaler kyma-system/default (of kyma-system/"+f.Own("scaler")+
+				"): there already and not made by this module",
 		)
 		untilRefused(t, r, f.Own("squatter"), "Scaler kyma-system/default belongs to module")
-		untilRefused(
-			t,
-			r,
-			f.Own("burglar"),
-			"ConfigMap kyma-system/theirs: there already and not made by this module",
-			"kyma-pull.dev/adopt=kyma-system/"+f.Own("burglar"),
-		)
+		untilRefused(t, r, f.Own("burglar"), "ConfigMap kyma-system/theirs: there already and not made by this module",
+			"kyma-pull.dev/adopt=kyma-system/"+f.Own("burglar"))
 		must(t, r.UntilState(ctx, f.Own("thief"), "1.0.0", v1beta2.StateReady))
 		remove("heir", "squatter", "thief")
 		must(t, r.API.Get(ctx, client.ObjectKeyFromObject(data), data))
@@ -158,17 +144,9 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		}
 	})
 	t.Run("what its owner hands over is the module's, and goes with it", func(t *testing.T) {
-		must(
-			t,
-			r.API.Patch(
-				ctx,
-				theirs,
-				client.RawPatch(
-					types.MergePatchType,
-					[]byte(`{"metadata":{"annotations":{"kyma-pull.dev/adopt":"kyma-system/`+f.Own("burglar")+`"}}}`),
-				),
-			),
-		)
+		must(t, r.API.Patch(ctx, theirs,
+			client.RawPatch(types.MergePatchType,
+				[]byte(`{"metadata":{"annotations":{"kyma-pull.dev/adopt":"kyma-system/`+f.Own("burglar")+`"}}}`))))
 		must(t, r.UntilState(ctx, f.Own("burglar"), "1.0.0", v1beta2.StateReady))
 		remove("burglar")
 		if err := r.API.Get(ctx, client.ObjectKeyFromObject(theirs), theirs); !apierrors.IsNotFound(err) {

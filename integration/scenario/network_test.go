@@ -72,7 +72,8 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 		inside.Store(new("/runtimes/one/"))
 		until(t, 30*time.Second, "the agent says where it was led", func() (bool, string) {
 			log := r.Agent().Log()
-			return strings.Contains(log, "add --blob-host "+metadata.Listener.Addr().String()), string(last([]byte(log), 500))
+			return strings.Contains(log, "add --blob-host "+metadata.Listener.Addr().String()),
+				string(last([]byte(log), 500))
 		})
 	})
 	t.Run("the publisher does, too, and it is no outage", func(t *testing.T) {
@@ -105,11 +106,17 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 		})
 		defer f.Registry.Intercept(nil)
 		for binary, args := range map[string][]string{
-			f.Binaries().Agent:     {"verify", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--runtime", "one"},
-			f.Binaries().Publisher: {"export", "one", "--from", f.Location(), "--keys", f.Keys(), "-o", filepath.Join(t.TempDir(), "file")},
+			f.Binaries().Agent: {
+				"verify", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--runtime", "one",
+			},
+			f.Binaries().Publisher: {
+				"export", "one", "--from", f.Location(), "--keys", f.Keys(), "-o", filepath.Join(t.TempDir(), "file"),
+			},
 		} {
 			output, code := fleet.Run(ctx, binary, args...)
-			steers := strings.ContainsFunc(output, func(r rune) bool { return !unicode.IsGraphic(r) && r != '\n' && r != '\t' })
+			steers := strings.ContainsFunc(output, func(r rune) bool {
+				return !unicode.IsGraphic(r) && r != '\n' && r != '\t'
+			})
 			if code == 0 || steers || !strings.Contains(output, `\x1b]0;owned`) {
 				t.Errorf("%s: exit code %d, %q", filepath.Base(binary), code, output)
 			}
@@ -120,7 +127,10 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 // TestBadRepositoryAffectsOnlyItsRuntime also checks that scrapers of the publisher must authenticate.
 func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	address := freeAddress(t)
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--metrics-bind-address", address}, PublisherRights: []string{"publisher.yaml", "metrics.yaml"}})
+	f := newFleet(t, fleet.Options{
+		PublisherFlags:  []string{"--metrics-bind-address", address},
+		PublisherRights: []string{"publisher.yaml", "metrics.yaml"},
+	})
 	bad, others := simulate(t, f, 1, 5)
 	f.Registry.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.Path, "/reports/"+bad[0].ID+"/") {
@@ -130,12 +140,16 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 		return false
 	})
 	of := func(text string) int { return strings.Count(f.Publisher().Log(), text) }
-	until(t, 30*time.Second, "the publisher noticed", func() (bool, string) { return of("not for this runtime") > 0, "no line yet" })
+	until(t, 30*time.Second, "the publisher noticed", func() (bool, string) {
+		return of("not for this runtime") > 0, "no line yet"
+	})
 	promote(t, f, "1.8.0")
 	for _, s := range others {
 		untilSettled(t, s, "1.8.0")
 	}
-	until(t, 30*time.Second, "the bad one gets its bundle as well", func() (bool, string) { return bad[0].Has("scaler") == "1.8.0", bad[0].Has("scaler") })
+	until(t, 30*time.Second, "the bad one gets its bundle as well", func() (bool, string) {
+		return bad[0].Has("scaler") == "1.8.0", bad[0].Has("scaler")
+	})
 	if down, alone := of("registry unavailable"), of("not for this runtime"); down != 0 || alone != 1 {
 		t.Errorf("%d outages and %d runtimes that fail were logged, want none and one", down, alone)
 	}
@@ -143,7 +157,9 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	t.Run("scrapes", func(t *testing.T) { scrapes(t, f, address) })
 
 	f.Registry.Intercept(nil)
-	until(t, 30*time.Second, "that it answers again is said", func() (bool, string) { return of("responds for this runtime again") == 1, "no line yet" })
+	until(t, 30*time.Second, "that it answers again is said", func() (bool, string) {
+		return of("responds for this runtime again") == 1, "no line yet"
+	})
 }
 
 // scrapes requests metrics without credentials, as a user without the right, and as Prometheus.
@@ -172,8 +188,10 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 	}
 	must(t, f.Control.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "prometheus-reads-metrics"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kcp-publisher-metrics-reader"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: sample.Namespace, Name: "prometheus"}},
+		RoleRef: rbacv1.RoleRef{
+			APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "kcp-publisher-metrics-reader",
+		},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: sample.Namespace, Name: "prometheus"}},
 	}))
 	for name, c := range map[string]struct {
 		base, token string
@@ -186,7 +204,8 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 		"as Prometheus":                 {"https://" + address, tokenOf("prometheus"), http.StatusOK},
 	} {
 		code, body := get(c.base, c.token)
-		if code != c.want || strings.Contains(body, "kyma_pull_publisher_registry_failing_runtimes 1") != (c.want == http.StatusOK) {
+		if code != c.want ||
+			strings.Contains(body, "kyma_pull_publisher_registry_failing_runtimes 1") != (c.want == http.StatusOK) {
 			t.Errorf("%s: got %d, want %d: %.300s", name, code, c.want, body)
 		}
 	}
@@ -198,14 +217,16 @@ func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 	binaries, err := fleet.Build()
 	must(t, err)
 	dir := t.TempDir()
-	for _, args := range [][]string{{"keys", "init", "--keys", filepath.Join(dir, "keys")}, {"registry", "init", "--keys", filepath.Join(dir, "keys")}} {
+	for _, args := range [][]string{{"keys", "init", "--keys", filepath.Join(dir, "keys")},
+		{"registry", "init", "--keys", filepath.Join(dir, "keys")}} {
 		if output, code := fleet.Run(t.Context(), binaries.Publisher, args...); code != 0 {
 			t.Fatalf("%v: %s", args, output)
 		}
 	}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	must(t, err)
-	service := exec.CommandContext(t.Context(), binaries.Publisher, "token-service", "--keys", filepath.Join(dir, "keys"), "--location", "registry.example/fleet", "--bind-address", "127.0.0.1:0")
+	service := exec.CommandContext(t.Context(), binaries.Publisher, "token-service", "--keys",
+		filepath.Join(dir, "keys"), "--location", "registry.example/fleet", "--bind-address", "127.0.0.1:0")
 	service.Stdout, service.Stderr = log, log
 	must(t, service.Start())
 	t.Cleanup(func() { _ = service.Process.Kill(); _ = service.Wait() })
@@ -225,7 +246,9 @@ func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 					return
 				}
 				defer connection.Close()
-				_, _ = fmt.Fprintf(connection, "GET /auth/token HTTP/1.1\r\nHost: registry.example\r\nX-Long: %s", strings.Repeat("x", 6<<10)) // it can have closed the connection
+				// it can have closed the connection
+				_, _ = fmt.Fprintf(connection, "GET /auth/token HTTP/1.1\r\nHost: registry.example\r\nX-Long: %s",
+					strings.Repeat("x", 6<<10))
 			}
 		})
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestProgramsWorkWithoutTakeovers builds both programs with their folders of takeovers replaced by stubs, and installs,
-// upgrades and removes a module. The stubs are all that the rest of the programs uses of these folders.
+// TestProgramsWorkWithoutTakeovers builds both programs with their folders of takeovers replaced by stubs, and
+// installs, upgrades and removes a module. The stubs are all that the rest of the programs uses of these folders.
 func TestProgramsWorkWithoutTakeovers(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()

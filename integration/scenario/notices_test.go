@@ -32,7 +32,9 @@ func TestEventsThatNeedActionArePosted(t *testing.T) {
 
 	settle(t, f)
 	must(t, f.Publisher().Stop()) // so that the publisher does not replace the bundle before the agent sees it
-	must(t, victim.Put(ctx, forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Audience.ClusterUID = "another" })))
+	must(t, victim.Put(ctx, forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
+		p.Audience.ClusterUID = "another"
+	})))
 	must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongCluster)))
 	must(t, f.StartPublisher())
 	posted.wantPosted(t, "error Kyma/victim BundleRefused")

@@ -53,7 +53,8 @@ func listen(t *testing.T, n *fleet.Notifications, user, password string) int {
 // passwordOf derives a runtime's password, which needs the key folder.
 func passwordOf(t *testing.T, f *fleet.Fleet, user string) string {
 	t.Helper()
-	output, err := exec.CommandContext(t.Context(), f.Binaries().Publisher, "registry", "credentials", user, "--keys", f.Keys(), "--location", f.Location()).Output()
+	output, err := exec.CommandContext(t.Context(), f.Binaries().Publisher, "registry", "credentials", user, "--keys",
+		f.Keys(), "--location", f.Location()).Output()
 	must(t, err)
 	_, auth, _ := strings.Cut(string(output), `"auth":"`)
 	auth, _, _ = strings.Cut(auth, `"`)
@@ -91,7 +92,8 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		for _, c := range []struct {
 			user, password string
 			want           int
-		}{{"two", password, http.StatusOK}, {"one", password, http.StatusUnauthorized}, {"one", "", http.StatusUnauthorized}} {
+		}{{"two", password, http.StatusOK}, {"one", password, http.StatusUnauthorized},
+			{"one", "", http.StatusUnauthorized}} {
 			if code := listen(t, n, c.user, c.password); code != c.want {
 				t.Errorf("%s with password %q: got %d", c.user, c.password, code)
 			}
@@ -103,8 +105,10 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		must(t, err)
 		asked, began := f.Registry.Requests(), time.Now()
 		for i := range 500 {
-			for _, repository := range []string{"fleet/reports/one", fmt.Sprintf("fleet/reports/nobody-%d", i), "fleet/reports/../one"} {
-				if code := notifyAs(t, n, n.Token, pushOf(repository)); code != http.StatusAccepted && code != http.StatusTooManyRequests {
+			for _, repository := range []string{"fleet/reports/one", fmt.Sprintf("fleet/reports/nobody-%d", i),
+				"fleet/reports/../one"} {
+				if code := notifyAs(t, n, n.Token, pushOf(repository)); code != http.StatusAccepted &&
+					code != http.StatusTooManyRequests {
 					t.Fatalf("got %d", code)
 				}
 			}
@@ -114,7 +118,8 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		must(t, err)
 		// One look in two seconds, each with a few requests.
 		if most := 10 + 5*int64(time.Since(began)/time.Second); f.Registry.Requests()-asked > most {
-			t.Errorf("%d requests for 1,500 notifications in %s, at most %d", f.Registry.Requests()-asked, time.Since(began), most)
+			t.Errorf("%d requests for 1,500 notifications in %s, at most %d", f.Registry.Requests()-asked,
+				time.Since(began), most)
 		}
 		if before.ResourceVersion != after.ResourceVersion {
 			t.Errorf("the Kyma was written: %s, then %s", before.ResourceVersion, after.ResourceVersion)
@@ -125,7 +130,9 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		liar := startLiar(t, n.Agents)
 		must(t, f.RestartPublisher())
 		must(t, one.CrashAgent()) // only its next poll, in ten minutes, would read the shorter interval
-		until(t, 30*time.Second, "the agent listens to the liar", func() (bool, string) { return liar.Load() > 0, "not yet" })
+		until(t, 30*time.Second, "the agent listens to the liar", func() (bool, string) {
+			return liar.Load() > 0, "not yet"
+		})
 		promote(t, f, "1.9.0")
 		must(t, one.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 	})
@@ -141,15 +148,16 @@ func startLiar(t *testing.T, address string) *atomic.Int64 {
 		listener, err = new(net.ListenConfig).Listen(context.WithoutCancel(t.Context()), "tcp", address)
 		return err == nil, fmt.Sprint(err)
 	})
-	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		asked.Add(1)
-		w.Header().Set("Content-Type", "text/event-stream")
-		for {
-			if _, err := fmt.Fprint(w, "data: bundle\n\n"); err != nil {
-				return
+	server := &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			asked.Add(1)
+			w.Header().Set("Content-Type", "text/event-stream")
+			for {
+				if _, err := fmt.Fprint(w, "data: bundle\n\n"); err != nil {
+					return
+				}
 			}
-		}
-	})}
+		})}
 	var group sync.WaitGroup
 	group.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -77,14 +77,16 @@ func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
 			if err != nil || record.Status.Runtime.Published == nil {
 				return false, fmt.Sprint(err)
 			}
-			return record.Status.Runtime.Published.Digest == pushed.Descriptor.Digest.String(), record.Status.Runtime.Published.Digest
+			return record.Status.Runtime.Published.Digest == pushed.Descriptor.Digest.String(),
+				record.Status.Runtime.Published.Digest
 		})
 		now, err := r.Desired(ctx)
 		must(t, err)
 		if now.Descriptor.Digest != pushed.Descriptor.Digest {
 			t.Errorf("%s: pushed again: %s after %s", name, now.Descriptor.Digest, pushed.Descriptor.Digest)
 		}
-		if log := f.Publisher().Log(); strings.Contains(log[strings.LastIndex(log, "starting"):], `"msg":"published bundle"`) {
+		if log := f.Publisher().Log(); strings.Contains(log[strings.LastIndex(log, "starting"):],
+			`"msg":"published bundle"`) {
 			t.Errorf("%s: the restarted publisher published again", name)
 		}
 	}
@@ -143,7 +145,8 @@ func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	// It has no Kyma yet, in which an operator would look first.
 	until(t, 30*time.Second, "an agent that never reached its registry says so in an Event", func() (bool, string) {
 		told := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
-		return len(told) == 1 && told[0].InvolvedObject.Name == v1beta2.RuntimeKymaName && strings.Contains(told[0].Message, f.Location()), fmt.Sprint(told)
+		return len(told) == 1 && told[0].InvolvedObject.Name == v1beta2.RuntimeKymaName &&
+			strings.Contains(told[0].Message, f.Location()), fmt.Sprint(told)
 	})
 	must(t, f.Registry.Resume())
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -205,7 +208,8 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	again, err := r.Kyma(ctx)
 	must(t, err)
 	if again.ResourceVersion != own.ResourceVersion {
-		t.Errorf("the runtime's Kyma was written while nothing changed: %s to %s", own.ResourceVersion, again.ResourceVersion)
+		t.Errorf("the runtime's Kyma was written while nothing changed: %s to %s", own.ResourceVersion,
+			again.ResourceVersion)
 	}
 	if now := untilSecret(t, r, "scaler-login", "s3cret"); now.ResourceVersion != login.ResourceVersion {
 		t.Error("a Secret was written while nothing changed")
@@ -235,7 +239,8 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 			}
 		}
 		if now := kymaPatches(t, f); now != patches || again.ResourceVersion != record.ResourceVersion {
-			t.Errorf("%d patches of Kymas before, %d after:\n%+v\n%+v", patches, now, record.Status.Runtime.Observed, again.Status.Runtime.Observed)
+			t.Errorf("%d patches of Kymas before, %d after:\n%+v\n%+v", patches, now, record.Status.Runtime.Observed,
+				again.Status.Runtime.Observed)
 		}
 	})
 }
@@ -266,7 +271,8 @@ func kymaPatches(t *testing.T, f *fleet.Fleet) (patches int) {
 	metrics, err := api.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
 	must(t, err)
 	for line := range strings.Lines(string(metrics)) {
-		if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `resource="kymas"`) && strings.Contains(line, `verb="PATCH"`) {
+		if strings.HasPrefix(line, "apiserver_request_total{") && strings.Contains(line, `resource="kymas"`) &&
+			strings.Contains(line, `verb="PATCH"`) {
 			n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
 			must(t, err)
 			patches += int(n)

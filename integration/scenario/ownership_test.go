@@ -25,7 +25,9 @@ import (
 func mallory(f *fleet.Fleet, name, runtime string) *v1beta2.Kyma {
 	kyma := fleet.NewKyma(f.Own(name), "regular")
 	kyma.Labels[v1beta2.LabelRuntimeID] = runtime
-	kyma.Annotations = map[string]string{v1beta2.AnnotationAgentImage: "evil.example/agent@sha256:" + strings.Repeat("0", 64)}
+	kyma.Annotations = map[string]string{
+		v1beta2.AnnotationAgentImage: "evil.example/agent@sha256:" + strings.Repeat("0", 64),
+	}
 	return kyma
 }
 
@@ -68,7 +70,8 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	at := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: f.Own("mailer")}
 	must(t, fresh.API.Get(ctx, at, manifest))
 	moved := f.Own("fresh-2")
-	mustRun(t, f, "move", fresh.ID, "--to", moved, "--keys", f.Keys(), "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace)
+	mustRun(t, f, "move", fresh.ID, "--to", moved, "--keys", f.Keys(), "--kubeconfig",
+		filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace)
 	untilReadyBecause(t, f, moved, v1beta2.StateReady, "all modules are ready")
 	until(t, 30*time.Second, "the former Kyma is gone", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: fresh.ID}, &v1beta2.Kyma{})
@@ -82,7 +85,8 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "")
 	notFooled(t, f, fresh)
 
-	t.Log("The owner is gone without a last bundle, as in a control plane that is rebuilt: the other Kyma takes nothing.")
+	t.Log("The owner is gone without a last bundle, as in a control plane that is rebuilt: the other Kyma takes " +
+		"nothing.")
 	record := &v1beta2.Kyma{}
 	record.Namespace, record.Name = sample.Namespace, moved
 	change(t, f.Control, record, func(k *v1beta2.Kyma) {
@@ -106,7 +110,8 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	again.Labels[v1beta2.LabelRuntimeID] = fresh.ID
 	must(t, f.CreateKyma(ctx, again))
 	untilReadyBecause(t, f, moved, v1beta2.StateError, "no operator has assigned it")
-	mustRun(t, f, "move", fresh.ID, "--to", moved, "--keep", "--keys", f.Keys(), "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace)
+	mustRun(t, f, "move", fresh.ID, "--to", moved, "--keep", "--keys", f.Keys(), "--kubeconfig",
+		filepath.Join(f.Dir, "kcp.kubeconfig"), "--namespace", sample.Namespace)
 	untilReadyBecause(t, f, moved, v1beta2.StateReady, "all modules are ready")
 	must(t, fresh.API.Get(ctx, at, after))
 	if after.UID != manifest.UID || !after.DeletionTimestamp.IsZero() {
@@ -156,11 +161,13 @@ func TestCloneRemovesNothingFromTheOriginal(t *testing.T) {
 			return false, err.Error()
 		}
 		s := kyma.Status.Runtime
-		return s.Agent != nil && s.Agent.Clone != "" && s.Reasons != nil && s.Reasons.Publish == "CloneDetected", fmt.Sprintf("%+v", s.Agent)
+		return s.Agent != nil && s.Agent.Clone != "" && s.Reasons != nil && s.Reasons.Publish == "CloneDetected",
+			fmt.Sprintf("%+v", s.Agent)
 	})
 	kyma := &v1beta2.Kyma{}
 	until(t, time.Minute, "the agent has found the copy", func() (bool, string) {
-		err := original.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
+		err := original.API.Get(ctx,
+			client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
 		for _, c := range kyma.Status.Conditions {
 			if c.Type == v1beta2.ConditionEnrolled && c.Status == metav1.ConditionFalse {
 				return strings.Contains(c.Message, "a copy of this cluster is running"), c.Message
@@ -169,7 +176,8 @@ func TestCloneRemovesNothingFromTheOriginal(t *testing.T) {
 		return false, fmt.Sprint(err)
 	})
 	manifest := &v1beta2.Manifest{}
-	must(t, original.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: f.Own("mailer")}, manifest))
+	must(t, original.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: f.Own("mailer")},
+		manifest))
 	if !manifest.DeletionTimestamp.IsZero() {
 		t.Error("the original's module is being removed")
 	}
@@ -181,7 +189,8 @@ func copyOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) *reporter {
 	copied := &reporter{t: t, fleet: f, id: r.ID}
 	copied.enroll()
 	secret := &corev1.Secret{}
-	must(t, r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}, secret))
+	must(t, r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"},
+		secret))
 	var err error
 	copied.signer, err = trust.LoadSigner(secret.Data["agent.key"])
 	must(t, err)

@@ -35,8 +35,10 @@ var printedAddress = regexp.MustCompile(`http://\S+\?token=\S+`)
 func openPage(t *testing.T, f *fleet.Fleet, args ...string) *pageOfOne {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
-	words := wordsOf(t, blocksOf(t, "docs/guides/ui.md", 1)[0], "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
-	command := exec.CommandContext(ctx, f.Binaries().Publisher, append(append(words[1:], "--bind-address", "127.0.0.1:0"), args...)...)
+	words := wordsOf(t, blocksOf(t, "docs/guides/ui.md", 1)[0], "kcp.kubeconfig",
+		filepath.Join(f.Dir, "kcp.kubeconfig"))
+	command := exec.CommandContext(ctx, f.Binaries().Publisher,
+		append(append(words[1:], "--bind-address", "127.0.0.1:0"), args...)...)
 	browser := t.TempDir() // one that opens nothing
 	must(t, os.WriteFile(filepath.Join(browser, "xdg-open"), []byte("#!/bin/sh\n"), 0o700))
 	command.Env = append(os.Environ(), "PATH="+browser+":"+os.Getenv("PATH"))
@@ -122,7 +124,8 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 		return status == http.StatusOK, body
 	})
 	p.untilShows(t, "/", "All 3 runtimes are healthy", "canary-0", "other-1")
-	p.untilShows(t, "/runtimes/other-0", "Nothing is in its way", "Published and in force", "Signed by", "under root of trust version 1")
+	p.untilShows(t, "/runtimes/other-0", "Nothing is in its way", "Published and in force", "Signed by",
+		"under root of trust version 1")
 	p.untilShows(t, "/modules", "scaler", "1.7.0", "3 Ready")
 
 	stream := p.listen(t)
@@ -131,7 +134,9 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "it waits for people", rolledOut(v1alpha1.RolloutWaiting)))
 	p.untilShows(t, "/rollouts/"+firstRollout, "waits for its approval", "Approve wave others")
 	p.untilShows(t, "/", "Rollouts under way", "1 of 3 updated")
-	response, err := p.browser.PostForm(p.base+"/rollouts/"+firstRollout, url.Values{"action": {"approve"}, "wave": {"others"}, "confirmed": {"yes"}})
+	response, err := p.browser.PostForm(p.base+"/rollouts/"+firstRollout, url.Values{
+		"action": {"approve"}, "wave": {"others"}, "confirmed": {"yes"},
+	})
 	must(t, err)
 	body, err := io.ReadAll(response.Body)
 	must(t, err)
@@ -144,10 +149,12 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	p.untilShows(t, "/?module=scaler&version=1.8.0", "of 3")
 	tellsItsBundles(t, f, p, "other-0")
 
-	if output, err := f.Ask(ctx, "ui", "--bind-address", "0.0.0.0:0"); err == nil || !strings.Contains(output, "--external-url") {
+	if output, err := f.Ask(ctx, "ui", "--bind-address", "0.0.0.0:0"); err == nil ||
+		!strings.Contains(output, "--external-url") {
 		t.Errorf("a page for everybody with one's own rights: %v\n%s", err, output)
 	}
-	if output, err := f.Ask(ctx, "ui", "--trust", filepath.Join(f.Keys(), "root.json")); err == nil || !strings.Contains(output, "--location and --trust: set both or neither") {
+	if output, err := f.Ask(ctx, "ui", "--trust", filepath.Join(f.Keys(), "root.json")); err == nil ||
+		!strings.Contains(output, "--location and --trust: set both or neither") {
 		t.Errorf("a root of trust without a registry: %v\n%s", err, output)
 	}
 }
@@ -156,7 +163,8 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 // which the registry still has.
 func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string) {
 	t.Helper()
-	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "was applied, Ready", "scaler 1.7.0")
+	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "was applied, Ready",
+		"scaler 1.7.0")
 	registry := []string{"--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json")}
 	with := func(args ...string) []string { return append(args, registry...) }
 	output, err := f.Ask(t.Context(), with("status", runtime, "-o", "json")...)

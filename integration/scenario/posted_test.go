@@ -41,7 +41,8 @@ func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 		}
 		posted.mu.Lock()
 		defer posted.mu.Unlock()
-		posted.seen = append(posted.seen, event.Severity+" "+event.InvolvedObject.Kind+"/"+event.InvolvedObject.Name+" "+event.Reason)
+		posted.seen = append(posted.seen, event.Severity+" "+event.InvolvedObject.Kind+"/"+event.InvolvedObject.Name+
+			" "+event.Reason)
 	}))
 	t.Cleanup(server.Close)
 	return posted, []string{"--events-addr", server.URL, "--events-reasons", strings.Join(reasons, ",")}
@@ -54,7 +55,8 @@ func (p *postedEvents) wantPosted(t *testing.T, want ...string) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		missing := slices.DeleteFunc(slices.Clone(want), func(w string) bool { return slices.Contains(p.seen, w) })
-		return len(missing) == 0, "missing:\n" + strings.Join(missing, "\n") + "\nposted:\n" + strings.Join(p.seen, "\n")
+		return len(missing) == 0, "missing:\n" + strings.Join(missing, "\n") + "\nposted:\n" +
+			strings.Join(p.seen, "\n")
 	})
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,6 +83,7 @@ func untilEvents(t *testing.T, f *fleet.Fleet, runtime string, reasons ...string
 				notes = append(notes, e.Reason+": "+e.Note)
 			}
 		}
-		return !slices.ContainsFunc(reasons, func(reason string) bool { return !told[reason] }), strings.Join(notes, "\n")
+		return !slices.ContainsFunc(reasons, func(reason string) bool { return !told[reason] }),
+			strings.Join(notes, "\n")
 	})
 }

@@ -32,7 +32,8 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 	settle(t, f)
 	provenance := func(want int, args ...string) string {
 		t.Helper()
-		output, code := fleet.Run(ctx, binaries.Agent, append([]string{"provenance", "--kubeconfig", r.Kubeconfig()}, args...)...)
+		output, code := fleet.Run(ctx, binaries.Agent,
+			append([]string{"provenance", "--kubeconfig", r.Kubeconfig()}, args...)...)
 		if code != want {
 			t.Fatalf("provenance %v: exit code %d, want %d\n%s", args, code, want, output)
 		}
@@ -45,22 +46,27 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Observed == nil {
 			return false, fmt.Sprint(err)
 		}
-		return record.Status.Runtime.Observed.Digest == fetched.Descriptor.Digest.String(), record.Status.Runtime.Observed.Digest
+		return record.Status.Runtime.Observed.Digest == fetched.Descriptor.Digest.String(),
+			record.Status.Runtime.Observed.Digest
 	})
 
 	var found chain
 	t.Run("from the object to the key", func(t *testing.T) {
-		for _, object := range []string{"configmap/scaler-settings", "ConfigMap/scaler-settings", "cm/scaler-settings", "deployments.apps/scaler-manager", "deploy/scaler-manager"} {
+		for _, object := range []string{"configmap/scaler-settings", "ConfigMap/scaler-settings", "cm/scaler-settings",
+			"deployments.apps/scaler-manager", "deploy/scaler-manager"} {
 			must(t, json.Unmarshal([]byte(provenance(0, object, "-n", v1beta2.RuntimeNamespace, "-o", "json")), &found))
 			b := found.Bundle
-			if found.Module != f.Own("scaler") || found.Version != "1.7.0" || found.Component == "" || len(found.Content) == 0 || !strings.HasPrefix(found.Manifest, v1beta2.RuntimeNamespace+"/") ||
-				b.Digest != fetched.Descriptor.Digest || b.Runtime != r.ID || b.Sequence == 0 || b.RootVersion != 1 || b.PublisherKey == "" {
+			if found.Module != f.Own("scaler") || found.Version != "1.7.0" || found.Component == "" ||
+				len(found.Content) == 0 || !strings.HasPrefix(found.Manifest, v1beta2.RuntimeNamespace+"/") ||
+				b.Digest != fetched.Descriptor.Digest || b.Runtime != r.ID || b.Sequence == 0 || b.RootVersion != 1 ||
+				b.PublisherKey == "" {
 				t.Errorf("%s: %+v", object, found)
 			}
 		}
 	})
 	t.Run("the publisher says the same", func(t *testing.T) {
-		output, err := f.Why(ctx, r.ID, f.Own("scaler"), "--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "-o", "json")
+		output, err := f.Why(ctx, r.ID, f.Own("scaler"), "--location", f.Location(), "--trust",
+			filepath.Join(f.Keys(), "root.json"), "-o", "json")
 		must(t, err)
 		var said struct {
 			Origins []bundle.Origin `json:"origins"`
@@ -68,16 +74,21 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		if err := json.Unmarshal([]byte(output), &said); err != nil || len(said.Origins) != 1 {
 			t.Fatalf("%v\n%s", err, output)
 		}
-		if o := said.Origins[0]; o.Bundle.Digest != found.Bundle.Digest || o.Bundle.PublisherKey != found.Bundle.PublisherKey || o.Component != found.Component || o.Content[0] != found.Content[0] {
+		if o := said.Origins[0]; o.Bundle.Digest != found.Bundle.Digest ||
+			o.Bundle.PublisherKey != found.Bundle.PublisherKey || o.Component != found.Component ||
+			o.Content[0] != found.Content[0] {
 			t.Errorf("the publisher says %+v, the runtime %+v", o, found.Origin)
 		}
 	})
 	t.Run("what no module brought has no chain", func(t *testing.T) {
 		own := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-			Namespace: v1beta2.RuntimeNamespace, Name: "own", Annotations: map[string]string{v1beta2.AnnotationOwnedBy: found.Manifest},
+			Namespace: v1beta2.RuntimeNamespace, Name: "own", Annotations: map[string]string{
+				v1beta2.AnnotationOwnedBy: found.Manifest,
+			},
 		}}
 		must(t, r.API.Create(ctx, own))
-		if output := provenance(1, "configmap/own", "-n", v1beta2.RuntimeNamespace); !strings.Contains(output, "is in no Manifest's inventory") {
+		if output := provenance(1, "configmap/own", "-n", v1beta2.RuntimeNamespace); !strings.Contains(output,
+			"is in no Manifest's inventory") {
 			t.Errorf("it says\n%s", output)
 		}
 		provenance(1, "configmap/nothing", "-n", v1beta2.RuntimeNamespace)
@@ -88,9 +99,11 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		state := &corev1.Secret{}
 		must(t, r.API.Get(ctx, inKyma("skr-agent-state"), state))
 		before := state.DeepCopy()
-		state.Data["manifest.json"] = []byte(strings.Replace(string(state.Data["manifest.json"]), `"size":`, `"size":1`, 1))
+		state.Data["manifest.json"] = []byte(strings.Replace(string(state.Data["manifest.json"]), `"size":`, `"size":1`,
+			1))
 		must(t, r.API.Patch(ctx, state, client.MergeFrom(before)))
-		if output := provenance(3, "configmap/scaler-settings", "-n", v1beta2.RuntimeNamespace); !strings.Contains(output, "refused (") {
+		if output := provenance(3, "configmap/scaler-settings", "-n",
+			v1beta2.RuntimeNamespace); !strings.Contains(output, "refused (") {
 			t.Errorf("it says\n%s", output)
 		}
 	})

@@ -25,21 +25,25 @@ func prune(t *testing.T, f *fleet.Fleet, args ...string) (string, int) {
 	t.Helper()
 	config := filepath.Join(f.Dir, "_pruner.json")
 	if _, err := os.Stat(config); err != nil {
-		output, code := fleet.Run(t.Context(), f.Binaries().Publisher, "registry", "credentials", "_pruner", "--keys", f.Keys(), "--location", f.Location())
+		output, code := fleet.Run(t.Context(), f.Binaries().Publisher, "registry", "credentials", "_pruner", "--keys",
+			f.Keys(), "--location", f.Location())
 		if code != 0 {
 			t.Fatal(output)
 		}
 		must(t, os.WriteFile(config, []byte(output), 0o600))
 	}
 	return fleet.Run(t.Context(), f.Binaries().Publisher, append([]string{
-		"registry", "prune", "--to", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"),
+		"registry", "prune", "--to", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--kubeconfig",
+		filepath.Join(f.Dir, "kcp.kubeconfig"),
 		"--registry-config", config, "--registry-ca", filepath.Join(f.Dir, "ca.pem"),
 	}, args...)...)
 }
 
 // history pushes old bundles before a runtime's newest one, the first with its own documents and content, and returns
 // them.
-func history(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (old []bundle.Blob, documents bundle.Documents, content bundle.Blob) {
+func history(
+	t *testing.T, f *fleet.Fleet, r *fleet.Runtime,
+) (old []bundle.Blob, documents bundle.Documents, content bundle.Blob) {
 	t.Helper()
 	ctx := t.Context()
 	content = bundle.NewBlob("application/x-tar", bytes.Repeat([]byte("old content "), 1000))
@@ -53,7 +57,8 @@ func history(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (old []bundle.Blob,
 	var previous *bundle.Position
 	for i, days := range []int{90, 80, 70} {
 		p := predicate
-		p.Sequence, p.IssuedAt, p.ExpiresAt, p.Previous = int64(1000+i), time.Now().AddDate(0, 0, -days), time.Now().AddDate(0, 0, 7-days), previous
+		p.Sequence, p.IssuedAt, p.ExpiresAt, p.Previous = int64(1000+i), time.Now().AddDate(0, 0, -days),
+			time.Now().AddDate(0, 0, 7-days), previous
 		d := documents
 		if i > 0 {
 			d = documentsIn(t, f, r, newest)
@@ -73,7 +78,8 @@ func history(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (old []bundle.Blob,
 		old = append(old, manifest)
 	}
 	must(t, r.Put(ctx, forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) {
-		p.Sequence, p.IssuedAt, p.ExpiresAt, p.Previous = predicate.Sequence+1, predicate.IssuedAt, predicate.ExpiresAt, previous
+		p.Sequence, p.IssuedAt, p.ExpiresAt, p.Previous = predicate.Sequence+1, predicate.IssuedAt, predicate.ExpiresAt,
+			previous
 	})))
 	return old, documents, content
 }
@@ -82,7 +88,9 @@ func documentsIn(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, fetched bundle.
 	t.Helper()
 	verified, err := bundle.Adopt(fetched, r.ID, rootOf(t, f))
 	must(t, err)
-	return bundle.Documents{State: bundle.Blob{Descriptor: verified.Config}, Catalog: bundle.Blob{Descriptor: verified.Catalog}}
+	return bundle.Documents{
+		State: bundle.Blob{Descriptor: verified.Config}, Catalog: bundle.Blob{Descriptor: verified.Catalog},
+	}
 }
 
 // backdate changes the note of unused manifests to an old time.
@@ -130,7 +138,9 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	f := newFleet(t, fleet.Options{Tokens: true})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	must(t, f.Control.Create(ctx, fleet.NewKyma("tokyo", "regular", "mailer")))
-	until(t, 30*time.Second, "tokyo has a bundle", func() (bool, string) { return has(t, f, "runtimes/tokyo", bundle.TagDesired), "none yet" })
+	until(t, 30*time.Second, "tokyo has a bundle", func() (bool, string) {
+		return has(t, f, "runtimes/tokyo", bundle.TagDesired), "none yet"
+	})
 	settle(t, f)
 	f.Publisher().Stop()
 	old, documents, content := history(t, f, berlin)
@@ -153,21 +163,26 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		}
 	}
 
-	if output, code := prune(t, f, "--namespace", "nobody"); code != 1 || !strings.Contains(output, "no Kymas found in namespace nobody") {
+	if output, code := prune(t, f, "--namespace", "nobody"); code != 1 ||
+		!strings.Contains(output, "no Kymas found in namespace nobody") {
 		t.Errorf("exit code %d\n%s", code, output)
 	}
 	kubeconfig, err := os.ReadFile(filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, err)
 	nowhere := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, os.WriteFile(nowhere, regexp.MustCompile(`server: .*`).ReplaceAll(kubeconfig, []byte("server: https://127.0.0.1:1")), 0o600))
-	if output, code := prune(t, f, "--kubeconfig", nowhere); code != 1 || !strings.Contains(output, "connection refused") {
+	must(t, os.WriteFile(nowhere,
+		regexp.MustCompile(`server: .*`).ReplaceAll(kubeconfig, []byte("server: https://127.0.0.1:1")), 0o600))
+	if output, code := prune(t, f, "--kubeconfig", nowhere); code != 1 ||
+		!strings.Contains(output, "connection refused") {
 		t.Errorf("without the control plane: exit code %d\n%s", code, output)
 	}
-	if output, code := prune(t, f, "--gone", "berlin"); code != 2 || !strings.Contains(output, "a Kyma in kcp-system has this runtime") {
+	if output, code := prune(t, f, "--gone", "berlin"); code != 2 ||
+		!strings.Contains(output, "a Kyma in kcp-system has this runtime") {
 		t.Errorf("exit code %d\n%s", code, output)
 	}
 	stays("refused")
-	if output, code := prune(t, f, "--dry-run"); code != 0 || strings.Count(output, "would be removed") < 2 || !strings.Contains(output, "runtime tokyo has no Kyma in kcp-system and is kept") {
+	if output, code := prune(t, f, "--dry-run"); code != 0 || strings.Count(output, "would be removed") < 2 ||
+		!strings.Contains(output, "runtime tokyo has no Kyma in kcp-system and is kept") {
 		t.Errorf("dry run: exit code %d\n%s", code, output)
 	}
 	stays("dry run")
@@ -177,7 +192,8 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 
 	// First bundles, whose age is signed. Shared manifests wait.
 	output, code := prune(t, f)
-	if code != 0 || !strings.Contains(output, "bundle, superseded") || !strings.Contains(output, "signature of a superseded bundle") {
+	if code != 0 || !strings.Contains(output, "bundle, superseded") ||
+		!strings.Contains(output, "signature of a superseded bundle") {
 		t.Fatalf("exit code %d\n%s", code, output)
 	}
 	for i, want := range []bool{false, false, true} { // the last is the one before the newest
@@ -198,7 +214,8 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	if output, code = prune(t, f, "--gone", "tokyo"); code != 0 {
 		t.Fatalf("exit code %d\n%s", code, output)
 	}
-	for repository, reference := range map[string]string{bundle.ContentRepository: contentTag, "runtimes/tokyo": bundle.TagDesired} {
+	for repository, reference := range map[string]string{bundle.ContentRepository: contentTag,
+		"runtimes/tokyo": bundle.TagDesired} {
 		if has(t, f, repository, reference) {
 			t.Errorf("%s:%s is still there\n%s", repository, reference, output)
 		}

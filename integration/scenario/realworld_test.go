@@ -48,7 +48,9 @@ func TestReleasedKymaModulesAreInstalledAndUpgraded(t *testing.T) {
 	must(t, r.API.Get(ctx, inKyma("keda-manager"), &appsv1.Deployment{}))
 
 	release := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda"}}
-	change(t, f.Control, release, func(release *v1beta2.ModuleReleaseMeta) { release.Spec.Channels[0].Version = "1.8.0" })
+	change(t, f.Control, release, func(release *v1beta2.ModuleReleaseMeta) {
+		release.Spec.Channels[0].Version = "1.8.0"
+	})
 	must(t, r.UntilState(ctx, "keda", "1.8.0", v1beta2.StateReady))
 	until(t, 20*time.Second, "the PriorityClass that 1.8.0 drops is pruned", func() (bool, string) {
 		var classes schedulingv1.PriorityClassList
@@ -63,13 +65,20 @@ func TestReleasedKymaModulesAreInstalledAndUpgraded(t *testing.T) {
 		return true, ""
 	})
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "template-operator", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete, Channel: "fast"})
+		spec.Modules = append(spec.Modules, v1beta2.Module{
+			Name: "template-operator", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+			Channel: "fast",
+		})
 	}))
 	operator := &v1beta2.ModuleReleaseMeta{}
 	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "template-operator"}, operator))
-	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules[1].Channel = operator.Spec.Channels[0].Channel }))
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules[1].Channel = operator.Spec.Channels[0].Channel
+	}))
 	until(t, 60*time.Second, "template-operator's Deployment is installed", func() (bool, string) {
-		err := r.API.Get(ctx, client.ObjectKey{Namespace: "template-operator-system", Name: "template-operator-controller-manager"}, &appsv1.Deployment{})
+		err := r.API.Get(ctx,
+			client.ObjectKey{Namespace: "template-operator-system", Name: "template-operator-controller-manager"},
+			&appsv1.Deployment{})
 		return !apierrors.IsNotFound(err) && err == nil, fmt.Sprint(err)
 	})
 	must(t, r.UntilState(ctx, "template-operator", "1.0.5", v1beta2.StateReady))

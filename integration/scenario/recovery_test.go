@@ -21,15 +21,16 @@ import (
 // untilShown waits until the runtime's own Kyma shows a module in a version and state.
 func untilShown(t *testing.T, r *fleet.Runtime, module, version string, state v1beta2.State) {
 	t.Helper()
-	until(t, time.Minute, fmt.Sprintf("the runtime's Kyma shows %s %s as %s", module, version, state), func() (bool, string) {
-		kyma, err := r.Kyma(t.Context())
-		if err != nil {
-			return false, err.Error()
-		}
-		return slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
-			return m.Name == module && m.Version == version && m.State == state
-		}), fmt.Sprintf("%+v", kyma.Status.Modules)
-	})
+	until(t, time.Minute, fmt.Sprintf("the runtime's Kyma shows %s %s as %s", module, version, state),
+		func() (bool, string) {
+			kyma, err := r.Kyma(t.Context())
+			if err != nil {
+				return false, err.Error()
+			}
+			return slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
+				return m.Name == module && m.Version == version && m.State == state
+			}), fmt.Sprintf("%+v", kyma.Status.Modules)
+		})
 }
 
 // stored returns the agent's Secrets by name, except its keys: the content and the memory.
@@ -40,7 +41,8 @@ func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	found := map[string]corev1.Secret{}
 	const changes = "report-sequence" // with every report
 	for _, s := range all.Items {
-		if strings.HasPrefix(s.Name, "kyma-pull-content-") || s.Name == "skr-agent-state" || s.Name == "skr-agent-memory" {
+		if strings.HasPrefix(s.Name, "kyma-pull-content-") || s.Name == "skr-agent-state" ||
+			s.Name == "skr-agent-memory" {
 			if s.Name == "skr-agent-state" && len(s.Data[changes]) > 0 {
 				s.Data[changes] = nil
 			}
@@ -89,7 +91,10 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		if len(secret.Data["data"]) == 0 {
 			continue
 		}
-		forged := corev1.Secret{ObjectMeta: *secret.ObjectMeta.DeepCopy(), Immutable: secret.Immutable, Type: secret.Type, Data: map[string][]byte{"data": []byte("other bytes")}}
+		forged := corev1.Secret{
+			ObjectMeta: *secret.ObjectMeta.DeepCopy(), Immutable: secret.Immutable, Type: secret.Type,
+			Data: map[string][]byte{"data": []byte("other bytes")},
+		}
 		forged.ResourceVersion, forged.UID = "", ""
 		gone(secret)
 		_ = r.API.Create(ctx, &forged) // the agent can have been faster
@@ -101,12 +106,16 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 	manifest := &v1beta2.Manifest{}
 	must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
 	for _, secret := range stored(t, r) {
-		if strings.Contains(string(manifest.Spec.Install.Source.Raw), secret.Annotations["kyma-pull.dev/content-digest"]) && secret.Annotations["kyma-pull.dev/content-digest"] != "" {
+		if strings.Contains(string(manifest.Spec.Install.Source.Raw),
+			secret.Annotations["kyma-pull.dev/content-digest"]) &&
+			secret.Annotations["kyma-pull.dev/content-digest"] != "" {
 			gone(secret)
 		}
 	}
 	for _, name := range []string{"scaler-settings", "mailer-settings"} {
-		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name}})))
+		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name},
+		})))
 	}
 	until(t, time.Minute, "scaler says what it lacks", func() (bool, string) {
 		kyma, err := r.Kyma(ctx)
@@ -158,7 +167,8 @@ func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthe
 		until(t, 30*time.Second, "other definitions are there", func() (bool, string) {
 			for _, crd := range lost {
 				now := crd.DeepCopy()
-				if err := r.API.Get(t.Context(), client.ObjectKeyFromObject(crd), now); err != nil || now.GetUID() == crd.GetUID() {
+				if err := r.API.Get(t.Context(), client.ObjectKeyFromObject(crd), now); err != nil ||
+					now.GetUID() == crd.GetUID() {
 					return false, fmt.Sprint(crd.GetName(), err)
 				}
 			}
@@ -171,7 +181,8 @@ func loseDefinitions(t *testing.T, r *fleet.Runtime, kinds ...string) (untilOthe
 func installedObjects(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	var all []string
-	for _, kind := range []string{"v1/ConfigMap", "v1/ServiceAccount", "apps/v1/Deployment", "apiextensions.k8s.io/v1/CustomResourceDefinition", "rbac.authorization.k8s.io/v1/ClusterRole"} {
+	for _, kind := range []string{"v1/ConfigMap", "v1/ServiceAccount", "apps/v1/Deployment",
+		"apiextensions.k8s.io/v1/CustomResourceDefinition", "rbac.authorization.k8s.io/v1/ClusterRole"} {
 		list := &unstructured.UnstructuredList{}
 		cut := strings.LastIndex(kind, "/")
 		list.SetAPIVersion(kind[:cut])
@@ -190,7 +201,9 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Channel, spec.Modules = "fast", slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "mailer" })
+		spec.Channel, spec.Modules = "fast", slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool {
+			return m.Name == "mailer"
+		})
 	}))
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	must(t, r.UntilGone(ctx, "mailer"))
@@ -203,23 +216,28 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	}
 	asWished := func(what string) {
 		t.Helper()
-		until(t, 30*time.Second, "after "+what+" the runtime's Kyma asks for what its admin asked for, and is Ready", func() (bool, string) {
-			kyma, err := r.Kyma(ctx)
-			if err != nil {
-				return false, err.Error()
-			}
-			return kyma.Spec.Channel == "fast" && len(kyma.Spec.Modules) == 1 && kyma.Spec.Modules[0].Name == "scaler" && kyma.Status.State == v1beta2.StateReady,
-				fmt.Sprintf("%+v %s", kyma.Spec, kyma.Status.State)
-		})
-		until(t, 30*time.Second, "after "+what+" the module has its Manifest and list of objects, and the catalog is there", func() (bool, string) {
-			manifest := &v1beta2.Manifest{}
-			if err := r.API.Get(ctx, inKyma("scaler"), manifest); err != nil {
-				return false, err.Error()
-			}
-			err := r.API.Get(ctx, inKyma("scaler-1.8.0"), &v1beta2.ModuleTemplate{})
-			return err == nil && manifest.DeletionTimestamp.IsZero() && len(manifest.Status.Synced) > 0 && manifest.Status.State == v1beta2.StateReady,
-				fmt.Sprintf("%v %+v", err, manifest.Status)
-		})
+		until(t, 30*time.Second, "after "+what+" the runtime's Kyma asks for what its admin asked for, and is Ready",
+			func() (bool, string) {
+				kyma, err := r.Kyma(ctx)
+				if err != nil {
+					return false, err.Error()
+				}
+				return kyma.Spec.Channel == "fast" && len(kyma.Spec.Modules) == 1 &&
+						kyma.Spec.Modules[0].Name == "scaler" && kyma.Status.State == v1beta2.StateReady,
+					fmt.Sprintf("%+v %s", kyma.Spec, kyma.Status.State)
+			})
+		until(t, 30*time.Second,
+			"after "+what+" the module has its Manifest and list of objects, and the catalog is there",
+			func() (bool, string) {
+				manifest := &v1beta2.Manifest{}
+				if err := r.API.Get(ctx, inKyma("scaler"), manifest); err != nil {
+					return false, err.Error()
+				}
+				err := r.API.Get(ctx, inKyma("scaler-1.8.0"), &v1beta2.ModuleTemplate{})
+				return err == nil && manifest.DeletionTimestamp.IsZero() && len(manifest.Status.Synced) > 0 &&
+						manifest.Status.State == v1beta2.StateReady,
+					fmt.Sprintf("%v %+v", err, manifest.Status)
+			})
 		if now := installedObjects(t, r); now != before {
 			t.Errorf("after %s other objects are installed:\n%s\nbefore:\n%s", what, now, before)
 		}
@@ -284,7 +302,8 @@ func empties(t *testing.T, r *fleet.Runtime) {
 	var manifests v1beta2.ManifestList
 	must(t, r.API.List(ctx, &manifests, in))
 	for i := range manifests.Items {
-		must(t, r.API.Patch(ctx, &manifests.Items[i], client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+		must(t, r.API.Patch(ctx, &manifests.Items[i],
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 	}
 }
 
@@ -293,7 +312,9 @@ func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Channel, spec.Modules = "fast", slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == f.Own("mailer") })
+		spec.Channel, spec.Modules = "fast", slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool {
+			return m.Name == f.Own("mailer")
+		})
 	}))
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	must(t, r.UntilGone(ctx, f.Own("mailer")))
@@ -319,7 +340,8 @@ func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 		if err != nil {
 			return false, err.Error()
 		}
-		return kyma.Spec.Channel == "fast" && len(kyma.Spec.Modules) == 1 && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%+v %s", kyma.Spec, kyma.Status.State)
+		return kyma.Spec.Channel == "fast" && len(kyma.Spec.Modules) == 1 && kyma.Status.State == v1beta2.StateReady,
+			fmt.Sprintf("%+v %s", kyma.Spec, kyma.Status.State)
 	})
 	if _, err := settings(ctx, r); err != nil {
 		t.Errorf("what was in the namespace is not installed again: %v", err)

@@ -30,16 +30,22 @@ import (
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()
-	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "tenant-" + resources}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-			Rule:       admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resources}},
-		}}}},
-		Validations: []admissionv1.Validation{{Expression: expression, Message: "a tenant does not like it"}},
-	}}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "tenant-" + resources},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				ResourceRules: []admissionv1.NamedRuleWithOperations{
+					{RuleWithOperations: admissionv1.RuleWithOperations{
+						Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+						Rule: admissionv1.Rule{
+							APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resources},
+						},
+					}}}},
+			Validations: []admissionv1.Validation{{Expression: expression, Message: "a tenant does not like it"}},
+		}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		}}
 	must(t, r.API.Create(ctx, policy))
 	must(t, r.API.Create(ctx, binding))
 	until(t, 30*time.Second, "the policy is in force", func() (bool, string) {
@@ -90,15 +96,18 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	// The catalog has the versions of its channels.
 	channels := func(regular string) {
 		t.Helper()
-		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", regular), sample.Channel("fast", "1.9.0")))
+		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", regular),
+			sample.Channel("fast", "1.9.0")))
 	}
 	channels("1.7.0")
-	untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, "scaler-1.9.0", "a tenant does not like it")
+	untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonObjectRefused, "scaler-1.9.0",
+		"a tenant does not like it")
 	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "scaler-1.9.0")
 
 	var polls atomic.Int64
 	f.Registry.Intercept(func(_ http.ResponseWriter, req *http.Request) bool {
-		if strings.HasSuffix(req.URL.Path, "/runtimes/one/manifests/"+bundle.TagDesired) && req.Method == http.MethodHead {
+		if strings.HasSuffix(req.URL.Path, "/runtimes/one/manifests/"+bundle.TagDesired) &&
+			req.Method == http.MethodHead {
 			polls.Add(1)
 		}
 		return false
@@ -122,11 +131,13 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	t.Run("an upgrade whose Manifest is refused is told of that module", func(t *testing.T) {
 		tried := &v1beta2.Manifest{}
 		must(t, r.API.Get(ctx, inKyma("scaler"), tried))
-		tried.ObjectMeta, tried.Spec.Version = metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tried"}, "2.0.0"
+		tried.ObjectMeta, tried.Spec.Version = metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tried"},
+			"2.0.0"
 		end := refuse(t, r, v1beta2.Group, "manifests", "object.spec.version != '2.0.0'", tried)
 		must(t, f.Offer(ctx, sample.Scaler("2.0.0")))
 		promote(t, f, "2.0.0")
-		untilBothSay(t, r, v1beta2.ConditionModules, v1beta2.ReasonNotReady, "module scaler", "a tenant does not like it")
+		untilBothSay(t, r, v1beta2.ConditionModules, v1beta2.ReasonNotReady, "module scaler",
+			"a tenant does not like it")
 		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 		end()
 		must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateReady))
@@ -135,22 +146,31 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		before, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
 		must(t, err)
 		none := corev1.ResourceList{"count/secrets": resource.MustParse("0")}
-		quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenant"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
+		quota := &corev1.ResourceQuota{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenant"},
+			Spec:       corev1.ResourceQuotaSpec{Hard: none},
+		}
 		must(t, r.API.Create(ctx, quota))
 		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
 		must(t, r.API.Status().Update(ctx, quota))
 		until(t, 30*time.Second, "the quota is in force", func() (bool, string) {
-			err := r.API.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "one-more"}}, client.DryRunAll)
+			err := r.API.Create(ctx,
+				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "one-more"}},
+				client.DryRunAll)
 			return err != nil && strings.Contains(err.Error(), "quota"), fmt.Sprint(err)
 		})
 		must(t, f.Offer(ctx, sample.Scaler("2.1.0")))
 		promote(t, f, "2.1.0")
-		untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonStorageRefused, "quota", "kyma-system", "allow it to write")
+		untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonStorageRefused, "quota", "kyma-system",
+			"allow it to write")
 		untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "quota")
 		log, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
 		must(t, err)
-		if said := string(log[len(before):]); !strings.Contains(said, "failed to store a newer bundle, the bundle in force stays") || strings.Contains(said, "failed to read bundles") {
-			t.Errorf("the log does not say that the bundle could not be kept, or says that it could not be read:\n%s", said)
+		if said := string(log[len(before):]); !strings.Contains(said,
+			"failed to store a newer bundle, the bundle in force stays") ||
+			strings.Contains(said, "failed to read bundles") {
+			t.Errorf("the log does not say that the bundle could not be kept, or says that it could not be read:\n%s",
+				said)
 		}
 		must(t, r.API.Delete(ctx, quota))
 		must(t, r.UntilState(ctx, "scaler", "2.1.0", v1beta2.StateReady))
@@ -165,18 +185,21 @@ func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state
 		"the control plane": func() (*v1beta2.Kyma, error) { return r.Record(t.Context()) },
 		"the runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(t.Context()) },
 	} {
-		until(t, 30*time.Second, fmt.Sprintf("%s says that %s is %s at %s", side, module, state, version), func() (bool, string) {
-			kyma, err := read()
-			if err != nil {
-				return false, err.Error()
-			}
-			for _, m := range kyma.Status.Modules {
-				if m.Name == module && m.Version == version && m.State == state && !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(m.Message, text) }) {
-					return true, ""
+		until(t, 30*time.Second, fmt.Sprintf("%s says that %s is %s at %s", side, module, state, version),
+			func() (bool, string) {
+				kyma, err := read()
+				if err != nil {
+					return false, err.Error()
 				}
-			}
-			return false, fmt.Sprintf("%+v", kyma.Status.Modules)
-		})
+				for _, m := range kyma.Status.Modules {
+					if m.Name == module && m.Version == version && m.State == state &&
+						!slices.ContainsFunc(texts,
+							func(text string) bool { return !strings.Contains(m.Message, text) }) {
+						return true, ""
+					}
+				}
+				return false, fmt.Sprintf("%+v", kyma.Status.Modules)
+			})
 	}
 }
 
@@ -195,22 +218,26 @@ func TestRefusedUpgradeKeepsVersionOrRecreatesObjects(t *testing.T) {
 		drift(t, r)
 		until(t, 20*time.Second, "drift of the version in force is reverted", func() (bool, string) {
 			config, err := settings(ctx, r)
-			return err == nil && config.Data["level"] == "info" && config.Data["version"] == "1.7.0", fmt.Sprint(config.Data, err)
+			return err == nil && config.Data["level"] == "info" && config.Data["version"] == "1.7.0",
+				fmt.Sprint(config.Data, err)
 		})
 	}
 
 	promote(t, f, "1.9.0")
-	untilBothShow(t, r, f.Own("scaler"), "1.7.0", v1beta2.StateError, "nothing of version 1.9.0 was applied", "ConfigMap kyma-system/scaler-settings", "expected string")
+	untilBothShow(t, r, f.Own("scaler"), "1.7.0", v1beta2.StateError, "nothing of version 1.9.0 was applied",
+		"ConfigMap kyma-system/scaler-settings", "expected string")
 	drifts()
 	promote(t, f, "2.0.0")
-	untilBothShow(t, r, f.Own("scaler"), "1.7.0", v1beta2.StateError, "nothing of version 2.0.0 was applied", "spec.selector", v1beta2.AnnotationRecreate)
+	untilBothShow(t, r, f.Own("scaler"), "1.7.0", v1beta2.StateError, "nothing of version 2.0.0 was applied",
+		"spec.selector", v1beta2.AnnotationRecreate)
 	drifts()
 	promote(t, f, "1.7.0")
 	untilBothShow(t, r, f.Own("scaler"), "1.7.0", v1beta2.StateReady)
 	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
 
 	template := &v1beta2.ModuleTemplate{}
-	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: f.Own("scaler") + "-2.0.0"}, template))
+	must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: f.Own("scaler") + "-2.0.0"},
+		template))
 	before := template.DeepCopy()
 	metav1.SetMetaDataAnnotation(&template.ObjectMeta, v1beta2.AnnotationRecreate, v1beta2.True)
 	must(t, f.Control.Patch(ctx, template, client.MergeFrom(before)))

@@ -135,7 +135,8 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 		}
 		asked := make(chan struct{}, 100)
 		f.Registry.Intercept(func(w http.ResponseWriter, request *http.Request) bool {
-			if !ofVictim(request, http.MethodGet) || !strings.HasSuffix(request.URL.Path, "/blobs/"+state.Catalog.Descriptor.Digest.String()) {
+			if !ofVictim(request, http.MethodGet) ||
+				!strings.HasSuffix(request.URL.Path, "/blobs/"+state.Catalog.Descriptor.Digest.String()) {
 				return false
 			}
 			tell(asked)
@@ -193,7 +194,9 @@ func TestNewEpochEndsAnAttackersFutureSequences(t *testing.T) {
 // agent was stopped.
 func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	ctx := t.Context()
-	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s", "--validity", "30s", "--certificate-validity", "1m"}})
+	f := newFleet(t, fleet.Options{
+		PublisherFlags: []string{"--keys-poll-interval", "1s", "--validity", "30s", "--certificate-validity", "1m"},
+	})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	f.Publisher().Stop()
 	r.Agent().Kill()
@@ -237,7 +240,8 @@ func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 			return false, err.Error()
 		}
 		verified, err := bundle.Adopt(fetched, r.ID, rootOf(t, f))
-		return err == nil && verified.Statement.Predicate.RootVersion == 2, fmt.Sprint(err, verified.Statement.Predicate.RootVersion)
+		return err == nil && verified.Statement.Predicate.RootVersion == 2,
+			fmt.Sprint(err, verified.Statement.Predicate.RootVersion)
 	})
 	f.Publisher().Stop()
 	var late atomic.Bool

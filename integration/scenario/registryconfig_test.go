@@ -40,7 +40,8 @@ func (e *registryExample) configuration(name string) []byte {
 	data, err := os.ReadFile(filepath.Join(checkout, "docs/guides/registry", name))
 	must(e.t, err)
 	must(e.t, registry.WriteUsers(e.path("htpasswd"), registryUsers))
-	return []byte(strings.NewReplacer("/etc/registry", e.dir, "/var/lib/registry", e.path("data")).Replace(string(data)))
+	return []byte(strings.NewReplacer("/etc/registry", e.dir, "/var/lib/registry", e.path("data")).
+		Replace(string(data)))
 }
 
 // login writes the docker config.json of each user.
@@ -48,7 +49,8 @@ func (e *registryExample) login() {
 	e.t.Helper()
 	for user, password := range registryUsers {
 		auth := base64.StdEncoding.EncodeToString([]byte(user + ":" + password))
-		must(e.t, os.WriteFile(e.path(user+".json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, e.host, auth), 0o600))
+		must(e.t,
+			os.WriteFile(e.path(user+".json"), fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, e.host, auth), 0o600))
 	}
 }
 
@@ -77,7 +79,8 @@ func (e *registryExample) prove(want int, more ...string) string {
 	if _, err := os.Stat(e.path("keys")); err != nil {
 		e.run(0, "keys", "init", "--keys", e.path("keys"))
 	}
-	e.run(0, e.secured("publish", "--from", filepath.Join(checkout, "docs/example"), "--to", location, "--keys", e.path("keys"), "--registry-config", e.path("publisher.json"))...)
+	e.run(0, e.secured("publish", "--from", filepath.Join(checkout, "docs/example"), "--to", location, "--keys",
+		e.path("keys"), "--registry-config", e.path("publisher.json"))...)
 	if len(more) == 0 {
 		more = []string{"--runtime", "berlin=" + e.path("berlin.json"), "--runtime", "tokyo=" + e.path("tokyo.json")}
 	}
@@ -122,7 +125,8 @@ func (e *registryExample) shell() shell {
 	must(e.t, err)
 	// The page's registry and its token service share one name, and a certificate of a public authority. Here each has the
 	// configured one.
-	return newPlainShell(e.t, e.dir, binaries, "registry.example/fleet", e.host+"/fleet", "token-service ", "token-service --service registry.example --bind-address 127.0.0.1:0 ",
+	return newPlainShell(e.t, e.dir, binaries, "registry.example/fleet", e.host+"/fleet", "token-service ",
+		"token-service --service registry.example --bind-address 127.0.0.1:0 ",
 		"registry check ", "registry check --registry-ca "+e.ca+" ")
 }
 
@@ -169,11 +173,14 @@ func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	if manifests := e.shell().run(strings.Join(start[2:], "\n")); !strings.Contains(manifests, ".dockerconfigjson") {
 		t.Errorf("enroll --registry-password brings no password along:\n%s", manifests)
 	}
-	if output := e.prove(0, "--runtime", "berlin", "--runtime", "tokyo", "--keys", e.path("keys")); !refusedAll.MatchString(output) {
+	if output := e.prove(0, "--runtime", "berlin", "--runtime", "tokyo", "--keys",
+		e.path("keys")); !refusedAll.MatchString(output) {
 		t.Errorf("not all was refused:\n%s", output)
 	}
 	for _, runtime := range []string{"berlin", "tokyo"} {
-		e.shell().run("kcp-publisher registry credentials " + runtime + " --keys keys --location registry.example/fleet > " + runtime + ".json")
+		e.shell().
+			run("kcp-publisher registry credentials " + runtime + " --keys keys --location registry.example/fleet > " +
+				runtime + ".json")
 	}
 	for _, line := range append(lines(page[2]), lines(inShort[1])...) {
 		if output := e.shell().run(line); !refusedAll.MatchString(output) {

@@ -76,7 +76,9 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 	must(t, err)
 	public := filepath.Join(t.TempDir(), "release.pem")
 	must(t, os.WriteFile(public, key.PublicPEM(), 0o600))
-	f := startFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s", "--component-poll-interval", "1s"}})
+	f := startFleet(t, fleet.Options{
+		PublisherFlags: []string{"--keys-poll-interval", "1s", "--component-poll-interval", "1s"},
+	})
 	changeKeys(t, f, "release", "kyma-pull.dev/module/", "--public-key", public)
 	released := func(version string) sample.Version {
 		v := sample.Scaler(version)
@@ -91,7 +93,8 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	until(t, 60*time.Second, "a module that nobody released is that module's trouble alone", func() (bool, string) {
 		record, err := r.Record(ctx)
-		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is signed by 0 of the release keys"), fmt.Sprint(err, record.Status.Modules)
+		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is signed by 0 of the release keys"),
+			fmt.Sprint(err, record.Status.Modules)
 	})
 	repository, err := f.Place.Repository(ctx, bundle.DesiredRepository("berlin"))
 	must(t, err)
@@ -101,14 +104,16 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 	changeKeys(t, f, "floor", sample.Scaler("").Component(), "1.8.0")
 	until(t, 60*time.Second, "a version below the floor is not published any more", func() (bool, string) {
 		record, err := r.Record(ctx)
-		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is below 1.8.0"), fmt.Sprint(err, record.Status.Modules)
+		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is below 1.8.0"),
+			fmt.Sprint(err, record.Status.Modules)
 	})
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	settle(t, f)
 	f.Publisher().Stop()
 	honest := attacker.opened()
-	content := bundle.NewBlob("application/yaml", []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: kyma-system}\n"))
+	content := bundle.NewBlob("application/yaml",
+		[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: kyma-system}\n"))
 	must(t, store.PushBlob(ctx, repository, content))
 
 	for name, state := range map[string]func() bundle.DesiredState{
@@ -116,8 +121,10 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 			state := honest.State
 			m := state.Manifests[0]
 			m.Content = append([]bundle.Content{}, m.Content...)
-			m.Content[0].Digest, m.Content[0].SizeBytes, m.Content[0].Repository = content.Descriptor.Digest, content.Descriptor.Size, f.Place.Name(bundle.DesiredRepository("berlin"))
-			m.Spec.Install.Source.Raw = []byte(strings.ReplaceAll(string(m.Spec.Install.Source.Raw), honest.State.Manifests[0].Content[0].Digest.String(), content.Descriptor.Digest.String()))
+			m.Content[0].Digest, m.Content[0].SizeBytes, m.Content[0].Repository = content.Descriptor.Digest,
+				content.Descriptor.Size, f.Place.Name(bundle.DesiredRepository("berlin"))
+			m.Spec.Install.Source.Raw = []byte(strings.ReplaceAll(string(m.Spec.Install.Source.Raw),
+				honest.State.Manifests[0].Content[0].Digest.String(), content.Descriptor.Digest.String()))
 			state.Manifests = []bundle.Manifest{m}
 			return state
 		},

@@ -55,10 +55,7 @@ func (g *guarded) stays(cause, removes, reason string) (id string) {
 			c := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionRemovals)
 			why, _ := g.f.Why(g.t.Context(), r.ID)
 			return c != nil && c.Reason == v1beta2.ReasonRemovalsHeld &&
-					strings.Contains(why, "removals approve"), fmt.Sprint(
-					kyma.Status,
-					why,
-				)
+				strings.Contains(why, "removals approve"), fmt.Sprint(kyma.Status, why)
 		})
 	}
 	g.unchanged(cause)

@@ -41,8 +41,11 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 		}
 		key, err := trust.DecodePublicKey(record.Status.Runtime.Key.PublicKey)
 		must(t, err)
-		said, err := bundle.VerifyReport(bundle.Fetched(reported(t, f, other)), bundle.Reporter{Runtime: "one1", Fleet: rootOf(t, f).Fleet, Key: key})
-		return err == nil && said.Certificate != "" && reported(t, f, victim).Descriptor.Digest != early.Descriptor.Digest, fmt.Sprint(err)
+		said, err := bundle.VerifyReport(bundle.Fetched(reported(t, f, other)), bundle.Reporter{
+			Runtime: "one1", Fleet: rootOf(t, f).Fleet, Key: key,
+		})
+		return err == nil && said.Certificate != "" &&
+			reported(t, f, victim).Descriptor.Digest != early.Descriptor.Digest, fmt.Sprint(err)
 	})
 	settle(t, f)
 	victim.Agent().Stop()
@@ -57,7 +60,10 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 	must(t, err)
 	strangerKey, err := trust.LoadSigner(stranger)
 	must(t, err)
-	lie := bundle.Report{Runtime: "one", Fleet: rootOf(t, f).Fleet, Sequence: time.Now().Add(time.Hour).UnixMilli(), Time: time.Now().UTC()}
+	lie := bundle.Report{
+		Runtime: "one", Fleet: rootOf(t, f).Fleet, Sequence: time.Now().Add(time.Hour).UnixMilli(),
+		Time: time.Now().UTC(),
+	}
 	signedLie := func(change func(*bundle.Report), signer trust.Signer) bundle.Blob {
 		report := lie
 		change(&report)
@@ -70,7 +76,9 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 		must(t, err)
 		text, err := trust.EncodePublicKey(public)
 		must(t, err)
-		return &trust.Enrollment{PublicKey: text, Proof: []byte("guessed"), TokenExpires: time.Now().Add(24 * time.Hour).Unix()}
+		return &trust.Enrollment{
+			PublicKey: text, Proof: []byte("guessed"), TokenExpires: time.Now().Add(24 * time.Hour).Unix(),
+		}
 	}
 	put := func(t *testing.T, blob bundle.Blob) {
 		t.Helper()
@@ -85,18 +93,19 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 	untilReporting := func(t *testing.T, reason string) *v1beta2.Kyma {
 		t.Helper()
 		var record *v1beta2.Kyma
-		until(t, 60*time.Second, "the Kyma in the control plane says of its runtime's reports: "+reason, func() (bool, string) {
-			var err error
-			if record, err = victim.Record(ctx); err != nil {
-				return false, err.Error()
-			}
-			for _, c := range record.Status.Conditions {
-				if c.Type == v1beta2.ConditionReporting {
-					return strings.Contains(c.Reason+" "+c.Message, reason), c.Reason + " " + c.Message
+		until(t, 60*time.Second, "the Kyma in the control plane says of its runtime's reports: "+reason,
+			func() (bool, string) {
+				var err error
+				if record, err = victim.Record(ctx); err != nil {
+					return false, err.Error()
 				}
-			}
-			return false, "no condition"
-		})
+				for _, c := range record.Status.Conditions {
+					if c.Type == v1beta2.ConditionReporting {
+						return strings.Contains(c.Reason+" "+c.Message, reason), c.Reason + " " + c.Message
+					}
+				}
+				return false, "no condition"
+			})
 		return record
 	}
 	before := untilReporting(t, "Reported")
@@ -106,10 +115,19 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 		put    bundle.Blob
 		reason refusal.Reason
 	}{
-		{"an unsigned report", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }), refusal.Unsigned},
+		{
+			"an unsigned report", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }),
+			refusal.Unsigned,
+		},
 		{"a report signed by a stranger", signedLie(func(*bundle.Report) {}, strangerKey), refusal.ForeignKey},
-		{"a report signed by the publisher", signedLie(func(*bundle.Report) {}, publisherKey(t, f)), refusal.ForeignKey},
-		{"a stranger who introduces a key without a token", signedLie(func(r *bundle.Report) { r.Enrollment = introduction() }, strangerKey), refusal.NotEnrolled},
+		{
+			"a report signed by the publisher", signedLie(func(*bundle.Report) {}, publisherKey(t, f)),
+			refusal.ForeignKey,
+		},
+		{
+			"a stranger who introduces a key without a token",
+			signedLie(func(r *bundle.Report) { r.Enrollment = introduction() }, strangerKey), refusal.NotEnrolled,
+		},
 		{"another runtime's report", reported(t, f, other), refusal.ForeignKey},
 		{"an older report", early, refusal.Rollback},
 		{"a flipped byte", altered(t, honest.Bytes, func(m *ocispec.Manifest) {
@@ -120,26 +138,29 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			put(t, c.put)
 			after := untilReporting(t, "refused ("+string(c.reason)+")")
-			if a, b := after.Status.Runtime, before.Status.Runtime; a.Observed.Sequence != b.Observed.Sequence || a.Key.Thumbprint != b.Key.Thumbprint || a.ReportSequence != b.ReportSequence && a.ReportSequence != said.Sequence {
+			if a, b := after.Status.Runtime, before.Status.Runtime; a.Observed.Sequence != b.Observed.Sequence ||
+				a.Key.Thumbprint != b.Key.Thumbprint || a.ReportSequence != b.ReportSequence &&
+				a.ReportSequence != said.Sequence {
 				t.Errorf("what the control plane knows changed from %+v to %+v", b, a)
 			}
 			put(t, honest)
 			untilReporting(t, "Reported")
 		})
 	}
-	t.Run("a certificate of a runtime whose name begins alike, to a control plane that lost its memory", func(t *testing.T) {
-		f.Publisher().Stop()
-		record, err := victim.Record(ctx)
-		must(t, err)
-		record.Status = v1beta2.KymaStatus{}
-		must(t, f.Control.Status().Update(ctx, record))
-		put(t, reported(t, f, other))
-		must(t, f.StartPublisher())
-		after := untilReporting(t, "refused ("+string(refusal.NotEnrolled)+")")
-		if after.Status.Runtime != nil && after.Status.Runtime.Key != nil {
-			t.Errorf("the control plane believes key %s", after.Status.Runtime.Key.Thumbprint)
-		}
-		put(t, honest)
-		untilReporting(t, "Reported")
-	})
+	t.Run("a certificate of a runtime whose name begins alike, to a control plane that lost its memory",
+		func(t *testing.T) {
+			f.Publisher().Stop()
+			record, err := victim.Record(ctx)
+			must(t, err)
+			record.Status = v1beta2.KymaStatus{}
+			must(t, f.Control.Status().Update(ctx, record))
+			put(t, reported(t, f, other))
+			must(t, f.StartPublisher())
+			after := untilReporting(t, "refused ("+string(refusal.NotEnrolled)+")")
+			if after.Status.Runtime != nil && after.Status.Runtime.Key != nil {
+				t.Errorf("the control plane believes key %s", after.Status.Runtime.Key.Thumbprint)
+			}
+			put(t, honest)
+			untilReporting(t, "Reported")
+		})
 }

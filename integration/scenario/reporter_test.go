@@ -50,7 +50,8 @@ func (r *reporter) enroll() {
 	if r.token.Expires.IsZero() {
 		validity = time.Hour
 	}
-	output, code := fleet.Run(r.t.Context(), r.fleet.Binaries().Publisher, "enroll", r.id, "--keys", r.fleet.Keys(), "--location", r.fleet.Location(), "--token-validity", validity.Round(time.Second).String())
+	output, code := fleet.Run(r.t.Context(), r.fleet.Binaries().Publisher, "enroll", r.id, "--keys", r.fleet.Keys(),
+		"--location", r.fleet.Location(), "--token-validity", validity.Round(time.Second).String())
 	if code != 0 {
 		r.t.Fatalf("enroll: exit code %d\n%s", code, output)
 	}
@@ -74,9 +75,14 @@ func (r *reporter) honest() bundle.Report {
 	proof, err := r.token.Prove(r.id, public)
 	must(r.t, err)
 	return bundle.Report{
-		Runtime: r.id, Fleet: rootOf(r.t, r.fleet).Fleet, Sequence: time.Now().UnixMilli(), Time: time.Now().UTC(), AgentVersion: "v1",
-		ClusterUID: r.id, Enrollment: &trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: r.token.Expires.Unix()},
-		Kyma: &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular"}, Generation: 1, State: v1beta2.StateReady},
+		Runtime: r.id, Fleet: rootOf(r.t, r.fleet).Fleet, Sequence: time.Now().UnixMilli(), Time: time.Now().UTC(),
+		AgentVersion: "v1",
+		ClusterUID:   r.id, Enrollment: &trust.Enrollment{
+			PublicKey: encoded, Proof: proof, TokenExpires: r.token.Expires.Unix(),
+		},
+		Kyma: &bundle.ReportedKyma{
+			Spec: v1beta2.KymaSpec{Channel: "regular"}, Generation: 1, State: v1beta2.StateReady,
+		},
 	}
 }
 
@@ -130,19 +136,28 @@ func denyStatus(t *testing.T, api client.Client, name, expression string) func()
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
 	invalid := metav1.StatusReasonInvalid
-	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deny-status-" + name}, Spec: admissionv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-			Operations: []admissionv1.OperationType{admissionv1.Update},
-			Rule:       admissionv1.Rule{APIGroups: []string{v1beta2.Group}, APIVersions: []string{"*"}, Resources: []string{"kymas/status"}},
-		}}}},
-		Validations: []admissionv1.Validation{{
-			Expression: fmt.Sprintf("object.metadata.name != %q || !(has(object.status.runtime) && has(object.status.runtime.observed) && has(object.status.runtime.observed.agentVersion) && %s)", name, expression),
-			Message:    "is denied by this test", Reason: &invalid,
-		}},
-	}}
-	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name}, Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
-	}}
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deny-status-" + name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{
+				ResourceRules: []admissionv1.NamedRuleWithOperations{
+					{RuleWithOperations: admissionv1.RuleWithOperations{
+						Operations: []admissionv1.OperationType{admissionv1.Update},
+						Rule: admissionv1.Rule{
+							APIGroups: []string{v1beta2.Group}, APIVersions: []string{"*"},
+							Resources: []string{"kymas/status"},
+						},
+					}}}},
+			Validations: []admissionv1.Validation{{
+				Expression: fmt.Sprintf(
+					"object.metadata.name != %q || !(has(object.status.runtime) && "+
+						"has(object.status.runtime.observed) && has(object.status.runtime.observed.agentVersion) && %s)", name, expression),
+				Message: "is denied by this test", Reason: &invalid,
+			}},
+		}}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+		}}
 	must(t, api.Create(ctx, policy))
 	must(t, api.Create(ctx, binding))
 	stop := sync.OnceFunc(func() {

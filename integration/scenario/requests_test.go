@@ -20,7 +20,8 @@ func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{
-		LeaderElect: true, PublisherFlags: []string{"--agent-report-interval=5m"}, // as in production: each report is saved
+		// as in production: each report is saved
+		LeaderElect: true, PublisherFlags: []string{"--agent-report-interval=5m"},
 		AgentRights: []string{"agent.yaml", "all-modules.yaml"},
 	})
 	must(t, f.Offer(ctx, samplemodule.Typical("1.0.0"), samplemodule.Typical("1.1.0")))

@@ -29,7 +29,9 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 
 	killed := time.Now()
 	must(t, r.CrashAgent())
-	must(t, r.API.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"}}))
+	must(t, r.API.Delete(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"},
+	}))
 	until(t, 10*time.Second, "the agent restores the ConfigMap", func() (bool, string) {
 		_, err := settings(t.Context(), r)
 		return err == nil, fmt.Sprint(err)

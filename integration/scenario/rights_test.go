@@ -28,8 +28,10 @@ import (
 
 // underAccounts runs both programs with exactly the rights of the charts, and modules with those of an account.
 var underAccounts = fleet.Options{
-	LeaderElect:     true,
-	PublisherFlags:  slices.Concat(withSecrets.PublisherFlags, []string{"--runtime-namespace-label", "istio-injection=enabled"}),
+	LeaderElect: true,
+	PublisherFlags: slices.Concat(withSecrets.PublisherFlags, []string{
+		"--runtime-namespace-label", "istio-injection=enabled",
+	}),
 	PublisherRights: withSecrets.PublisherRights,
 	AgentRights:     []string{"agent.yaml", "module-account.yaml", "self-upgrade.yaml"},
 }
@@ -47,12 +49,19 @@ func grant(t *testing.T, r *fleet.Runtime, name, user string, rules ...rbacv1.Po
 }
 
 func writing(group string, resources ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "watch", "create", "update", "patch", "delete"}}
+	return rbacv1.PolicyRule{
+		APIGroups: []string{group}, Resources: resources, Verbs: []string{
+			"get", "list", "watch", "create", "update", "patch", "delete",
+		},
+	}
 }
 
 // overreaching is a module with an allowed object and a forbidden one.
 func overreaching(name, object string) sample.Version {
-	return sample.Version{Module: name, Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: harmless-" + name + ", namespace: kyma-system}\n---\n" + object}
+	return sample.Version{
+		Module: name, Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: harmless-" + name +
+			", namespace: kyma-system}\n---\n" + object,
+	}
 }
 
 // untilRefused waits until the runtime's Manifest and the control plane's Kyma both report why a module is not
@@ -62,26 +71,28 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 	says := func(text string) bool {
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 	}
-	until(t, 60*time.Second, fmt.Sprintf("both sides say that %s is refused: %q", module, words), func() (bool, string) {
-		manifest := &v1beta2.Manifest{}
-		if err := r.API.Get(t.Context(), inKyma(module), manifest); err != nil {
-			return false, err.Error()
-		}
-		ready := meta.FindStatusCondition(manifest.Status.Conditions, v1beta2.ConditionReady)
-		if ready == nil || ready.Status != metav1.ConditionFalse || !says(ready.Message) {
-			return false, fmt.Sprintf("Manifest: %+v", manifest.Status.Conditions)
-		}
-		record, err := r.Record(t.Context())
-		if err != nil {
-			return false, err.Error()
-		}
-		for _, m := range record.Status.Modules {
-			if m.Name == module {
-				return m.State == v1beta2.StateError && says(m.Message), fmt.Sprintf("control plane: %s: %s", m.State, m.Message)
+	until(t, 60*time.Second, fmt.Sprintf("both sides say that %s is refused: %q", module, words),
+		func() (bool, string) {
+			manifest := &v1beta2.Manifest{}
+			if err := r.API.Get(t.Context(), inKyma(module), manifest); err != nil {
+				return false, err.Error()
 			}
-		}
-		return false, "the control plane does not know the module"
-	})
+			ready := meta.FindStatusCondition(manifest.Status.Conditions, v1beta2.ConditionReady)
+			if ready == nil || ready.Status != metav1.ConditionFalse || !says(ready.Message) {
+				return false, fmt.Sprintf("Manifest: %+v", manifest.Status.Conditions)
+			}
+			record, err := r.Record(t.Context())
+			if err != nil {
+				return false, err.Error()
+			}
+			for _, m := range record.Status.Modules {
+				if m.Name == module {
+					return m.State == v1beta2.StateError && says(m.Message),
+						fmt.Sprintf("control plane: %s: %s", m.State, m.Message)
+				}
+			}
+			return false, "the control plane does not know the module"
+		})
 }
 
 func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
@@ -94,15 +105,18 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	must(t, fleet.ApplyChartFile(ctx, r.API, "skr-agent", "policy", "protection.yaml"))
 
 	t.Run("without rights nothing is applied, and both sides say what is missing", func(t *testing.T) {
-		untilRefused(t, r, "mailer", "nothing was applied", "system:serviceaccount:kyma-system:modules may not", "deployments.apps")
+		untilRefused(t, r, "mailer", "nothing was applied", "system:serviceaccount:kyma-system:modules may not",
+			"deployments.apps")
 		if _, err := settings(ctx, r); !apierrors.IsNotFound(err) {
 			t.Errorf("the scaler's settings: %v", err)
 		}
 	})
 	t.Run("with them modules are installed and their health is read", func(t *testing.T) {
 		grant(t, r, "modules", "system:serviceaccount:kyma-system:modules",
-			writing("", "configmaps", "secrets", "serviceaccounts"), writing("apps", "deployments"), writing("scheduling.k8s.io", "priorityclasses"),
-			writing("apiextensions.k8s.io", "customresourcedefinitions"), writing(rbacv1.GroupName, "clusterroles", "clusterrolebindings"),
+			writing("", "configmaps", "secrets", "serviceaccounts"), writing("apps", "deployments"),
+			writing("scheduling.k8s.io", "priorityclasses"),
+			writing("apiextensions.k8s.io", "customresourcedefinitions"),
+			writing(rbacv1.GroupName, "clusterroles", "clusterrolebindings"),
 			writing("sample.kyma-pull.dev", "scalers", "scalers/status"))
 		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
@@ -146,7 +160,8 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 			}
 			again := &appsv1.Deployment{}
 			err = r.API.Get(ctx, inKyma("scaler-manager"), again)
-			return err == nil && again.UID != deployment.UID && again.Status.ReadyReplicas == 1 && config.Data["level"] == "info", fmt.Sprint(err, config.Data)
+			return err == nil && again.UID != deployment.UID && again.Status.ReadyReplicas == 1 &&
+				config.Data["level"] == "info", fmt.Sprint(err, config.Data)
 		})
 	})
 	t.Run("modules that reach further are refused whole", func(t *testing.T) { refuseOverreaching(t, f, r) })
@@ -182,12 +197,16 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	t.Run("neither program lacks a right, nor has one that it does not need", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
-		fits(t, "publisher", rights, func(right string) bool { return isLaterOrElsewhere(right) || right == "list secrets" })
+		fits(t, "publisher", rights, func(right string) bool {
+			return isLaterOrElsewhere(right) || right == "list secrets"
+		})
 		rights, err = r.AgentRights()
 		must(t, err)
 		fits(t, "agent", rights, func(right string) bool {
-			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" || // of a catalog that changes
-				right == "create customresourcedefinitions.apiextensions.k8s.io" // an apply of a missing object needs both
+			// of a catalog that changes
+			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" ||
+				// an apply of a missing object needs both
+				right == "create customresourcedefinitions.apiextensions.k8s.io"
 		})
 	})
 	t.Run("the agent can do nothing else", func(t *testing.T) { refuseAgent(t, r) })
@@ -208,17 +227,27 @@ func refuseAgent(t *testing.T, r *fleet.Runtime) {
 	must(t, err)
 	labeled := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))
 	for what, err := range map[string]error{
-		"deploy":                        agent.Create(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "x"}}),
-		"delete a module's object":      agent.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"}}),
-		"grant rights":                  agent.Create(ctx, clusterAdmin()),
-		"change another definition":     agent.Patch(ctx, definition("scalers.sample.kyma-pull.dev"), labeled),
-		"change another namespace":      agent.Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, labeled),
-		"write Secrets elsewhere":       agent.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"}}),
-		"write another program's lease": agent.Patch(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "x"}}, labeled),
+		"deploy": agent.Create(ctx, &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "x"},
+		}),
+		"delete a module's object": agent.Delete(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"},
+		}),
+		"grant rights":              agent.Create(ctx, clusterAdmin()),
+		"change another definition": agent.Patch(ctx, definition("scalers.sample.kyma-pull.dev"), labeled),
+		"change another namespace": agent.Patch(ctx,
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, labeled),
+		"write Secrets elsewhere": agent.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "x"},
+		}),
+		"write another program's lease": agent.Patch(ctx,
+			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "x"}},
+			labeled),
 	} {
 		forbidden(t, "the agent", what, err)
 	}
-	for _, other := range []string{"system:serviceaccount:kyma-system:others", "system:serviceaccount:kube-system:modules", "admin"} {
+	for _, other := range []string{"system:serviceaccount:kyma-system:others",
+		"system:serviceaccount:kube-system:modules", "admin"} {
 		as, err := fleet.Connect(r.AgentKubeconfig(), other)
 		must(t, err)
 		forbidden(t, "the agent", "act as "+other, as.Get(ctx, inKyma("scaler-settings"), &corev1.ConfigMap{}))
@@ -237,7 +266,9 @@ func refusePublisher(t *testing.T, f *fleet.Fleet) {
 		"delete a Kyma":          publisher.Delete(ctx, fleet.NewKyma("mine", "regular")),
 		"change the catalog":     publisher.Patch(ctx, sample.Mailer("1.0.0").Template(), labeled),
 		"read Secrets elsewhere": publisher.List(ctx, &corev1.SecretList{}, client.InNamespace("default")),
-		"make a Secret":          publisher.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "x"}}),
+		"make a Secret": publisher.Create(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "x"},
+		}),
 		"read another namespace": publisher.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{}),
 		"change a definition":    publisher.Patch(ctx, definition("kymas.operator.kyma-project.io"), labeled),
 		"grant rights":           publisher.Create(ctx, clusterAdmin()),
@@ -247,21 +278,51 @@ func refusePublisher(t *testing.T, f *fleet.Fleet) {
 }
 
 func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
-	const binding = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: mine}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}\nsubjects: [{kind: ServiceAccount, name: %s, namespace: kyma-system}]\n"
+	const binding = "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: " +
+		"mine}\nroleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %s}\nsubjects: [{kind: " +
+		"ServiceAccount, name: %s, namespace: kyma-system}]\n"
 	const own = "has a name that is reserved for the agent"
 	cases := map[string]struct {
 		object string
 		says   []string
 	}{
-		"climber":    {fmt.Sprintf(binding, "cluster-admin", "modules"), []string{"kyma-system:modules may not write ClusterRoleBinding mine", "attempting to grant RBAC permissions not currently held"}},
-		"raider":     {"apiVersion: v1\nkind: Secret\nmetadata: {name: elsewhere, namespace: default}\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: x, namespace: default}\nspec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: b}]}}}", []string{"may not create jobs.batch"}},
-		"attacker":   {"apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system}\ndata: {}", []string{"Secret kyma-system/skr-agent-state", own}},
-		"impostor":   {"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}", []string{"ServiceAccount kyma-system/skr-agent", own}},
-		"usurper":    {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\nrules: []", []string{"ClusterRole skr-agent", own}},
-		"benefactor": {fmt.Sprintf(binding, "scaler-manager", "skr-agent"), []string{"ClusterRoleBinding mine", "changes the rights of the agent"}},
-		"spy": {"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: spy, namespace: kyma-system}\nspec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {" +
-			"containers: [{name: a, image: b}], volumes: [{name: v, secret: {secretName: skr-agent-key}}]}}}", []string{"Deployment kyma-system/spy", "Secret skr-agent-key of the agent"}},
-		"squatter": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mailer-settings, namespace: kyma-system}\ndata: {version: stolen}", []string{"ConfigMap kyma-system/mailer-settings belongs to module mailer already"}},
+		"climber": {
+			fmt.Sprintf(binding, "cluster-admin", "modules"), []string{
+				"kyma-system:modules may not write ClusterRoleBinding mine",
+				"attempting to grant RBAC permissions not currently held",
+			},
+		},
+		"raider": {
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: elsewhere, namespace: default}\n---\napiVersion: " +
+				"batch/v1\nkind: Job\nmetadata: {name: x, namespace: default}\nspec: {template: {spec: " +
+				"{restartPolicy: Never, containers: [{name: a, image: b}]}}}", []string{"may not create jobs.batch"},
+		},
+		"attacker": {
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system}\ndata: {}",
+			[]string{"Secret kyma-system/skr-agent-state", own},
+		},
+		"impostor": {
+			"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}",
+			[]string{"ServiceAccount kyma-system/skr-agent", own},
+		},
+		"usurper": {
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\nrules: []",
+			[]string{"ClusterRole skr-agent", own},
+		},
+		"benefactor": {
+			fmt.Sprintf(binding, "scaler-manager", "skr-agent"), []string{
+				"ClusterRoleBinding mine", "changes the rights of the agent",
+			},
+		},
+		"spy": {
+			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: spy, namespace: kyma-system}\nspec: {selector: " +
+				"{matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {" +
+				"containers: [{name: a, image: b}], volumes: [{name: v, secret: {secretName: skr-agent-key}}]}}}",
+			[]string{"Deployment kyma-system/spy", "Secret skr-agent-key of the agent"}},
+		"squatter": {
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mailer-settings, namespace: kyma-system}\ndata: " +
+				"{version: stolen}", []string{"ConfigMap kyma-system/mailer-settings belongs to module mailer already"},
+		},
 	}
 	ctx := t.Context()
 	state := &corev1.Secret{}
@@ -289,7 +350,10 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { _, refused := cases[m.Name]; return refused })
+		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool {
+			_, refused := cases[m.Name]
+			return refused
+		})
 	}))
 	for name := range cases {
 		must(t, r.UntilGone(ctx, name))
@@ -299,7 +363,8 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 // refuseTenant lets a tenant with write access to kyma-system try to take the agent over.
 func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	ctx := t.Context()
-	grant(t, r, "tenants", "tenant", writing("", "secrets", "configmaps", "pods"), writing("operator.kyma-project.io", "*"))
+	grant(t, r, "tenants", "tenant", writing("", "secrets", "configmaps", "pods"),
+		writing("operator.kyma-project.io", "*"))
 	tenant, err := fleet.Connect(r.Kubeconfig(), "tenant")
 	must(t, err)
 	state := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-state"}}
@@ -307,14 +372,18 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	forgotten := client.RawPatch(types.MergePatchType, []byte(`{"data":{"manifest.json":null}}`))
 	until(t, 20*time.Second, "the policy is in force", func() (bool, string) {
 		err := tenant.Patch(ctx, state.DeepCopy(), forgotten, client.DryRunAll)
-		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "secrets skr-agent-state is skr-agent's own"), fmt.Sprint(err)
+		return apierrors.IsForbidden(err) &&
+			strings.Contains(err.Error(), "secrets skr-agent-state is skr-agent's own"), fmt.Sprint(err)
 	})
 	manifest := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "mailer"}}
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}
 	forbidden(t, "a tenant", "edit the state", tenant.Patch(ctx, state, forgotten))
 	forbidden(t, "a tenant", "delete the key", tenant.Delete(ctx, key))
-	forbidden(t, "a tenant", "order another version", tenant.Patch(ctx, manifest, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"9.9.9"}}`))))
-	must(t, tenant.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenants-own"}}))
+	forbidden(t, "a tenant", "order another version",
+		tenant.Patch(ctx, manifest, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"version":"9.9.9"}}`))))
+	must(t, tenant.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenants-own"},
+	}))
 	kyma, err := r.Kyma(ctx)
 	must(t, err)
 	before := kyma.DeepCopy()
@@ -357,6 +426,7 @@ func clusterAdmin() *rbacv1.ClusterRoleBinding {
 
 func definition(name string) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": name},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": name},
 	}}
 }

@@ -25,12 +25,16 @@ const soonOffline = 15 * time.Second
 
 // stages is a course with canaries first and then all others. It considers no runtime offline.
 func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
-	canaries := v1alpha1.Wave{Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}}}
+	canaries := v1alpha1.Wave{
+		Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}},
+	}
 	others := v1alpha1.Wave{Name: "others", Percent: new(int32(100))}
 	if change != nil {
 		change(&canaries, &others)
 	}
-	return v1alpha1.Course{Waves: []v1alpha1.Wave{canaries, others}, OfflineAfter: metav1.Duration{Duration: 10 * time.Minute}}
+	return v1alpha1.Course{
+		Waves: []v1alpha1.Wave{canaries, others}, OfflineAfter: metav1.Duration{Duration: 10 * time.Minute},
+	}
 }
 
 // simulate adds canaries and others, and waits until all have reported scaler 1.7.0.
@@ -68,9 +72,11 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 		_, d, _ := s.Bundle()
 		r := kyma.Status.Runtime
 		m := moduleOf(kyma, s.Own("scaler"))
-		ok := s.Has(s.Own("scaler")) == version && r != nil && r.Published != nil && r.Published.Digest == d.String() && r.Published.KymaGeneration == 1 &&
+		ok := s.Has(s.Own("scaler")) == version && r != nil && r.Published != nil && r.Published.Digest == d.String() &&
+			r.Published.KymaGeneration == 1 &&
 			m.State == v1beta2.StateReady && m.Version == version && kyma.Status.State == v1beta2.StateReady
-		return ok, fmt.Sprintf("has %s, trouble %v, control plane says %+v of %+v", s.Has(s.Own("scaler")), s.Trouble(), m, r)
+		return ok, fmt.Sprintf("has %s, trouble %v, control plane says %+v of %+v", s.Has(s.Own("scaler")), s.Trouble(),
+			m, r)
 	})
 }
 
@@ -79,7 +85,8 @@ func untilHeld(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, why string) {
 	t.Helper()
 	until(t, 60*time.Second, s.ID+" is held", func() (bool, string) {
 		told, err := f.Why(t.Context(), s.ID, f.Own("scaler"))
-		return err == nil && strings.Contains(told, "module "+f.Own("scaler")+" is Ready in version 1.7.0: "+why), fmt.Sprintf("%v\n%s", err, told)
+		return err == nil && strings.Contains(told, "module "+f.Own("scaler")+" is Ready in version 1.7.0: "+why),
+			fmt.Sprintf("%v\n%s", err, told)
 	})
 }
 
@@ -123,20 +130,24 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	rollout, err := f.Rollout(ctx, firstRollout)
 	must(t, err)
 	s := rollout.Status
-	if len(s.Failures) != 1 || s.Failures[0].Runtime != "canary-1" || !strings.Contains(s.Failures[0].Reason, "Deployment kyma-system/scaler cannot start") {
+	if len(s.Failures) != 1 || s.Failures[0].Runtime != "canary-1" ||
+		!strings.Contains(s.Failures[0].Reason, "Deployment kyma-system/scaler cannot start") {
 		t.Errorf("failures are %+v", s.Failures)
 	}
-	if s.Reverted != 3 || s.FinishedAt == nil || !strings.Contains(s.Message, "1 of 3 runtimes failed, maxFailures allows 0") {
+	if s.Reverted != 3 || s.FinishedAt == nil ||
+		!strings.Contains(s.Message, "1 of 3 runtimes failed, maxFailures allows 0") {
 		t.Errorf("the rollout says %+v", s)
 	}
 	why, err := f.Why(ctx, "other-3", "scaler")
-	if err != nil || !strings.Contains(why, "rollout "+firstRollout+" was rolled back: version 1.8.0 goes to no further runtime") {
+	if err != nil ||
+		!strings.Contains(why, "rollout "+firstRollout+" was rolled back: version 1.8.0 goes to no further runtime") {
 		t.Errorf("why says %s, %v", why, err)
 	}
 	untilWhy(t, f, "RolloutWithdrawn", "other-3")
 	untilWhy(t, f, "RolloutTookBack", "canary-1")
 
-	posted.wantPosted(t, "info Rollout/"+firstRollout+" RolloutBegun", "error Rollout/"+firstRollout+" RolloutRollingBack",
+	posted.wantPosted(t, "info Rollout/"+firstRollout+" RolloutBegun", "error Rollout/"+firstRollout+
+		" RolloutRollingBack",
 		"info Rollout/"+firstRollout+" RolloutRolledBack", "error Kyma/canary-1 Failed",
 		"error Kyma/canary-0 RolledBack", "error Kyma/canary-1 RolledBack", "error Kyma/canary-2 RolledBack")
 	// Its other module continues while one is broken: the runtime applies a version and does not become Ready.
@@ -167,7 +178,8 @@ func TestOfflineRuntimesDoNotBlockARollout(t *testing.T) {
 	})
 	rollout := f.Own("scaler") + "-regular-1"
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, rollout, "it succeeds without those that are away", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(ctx, rollout, "it succeeds without those that are away",
+		rolledOut(v1alpha1.RolloutSucceeded)))
 	done, err := f.Rollout(ctx, rollout)
 	must(t, err)
 	for i, w := range done.Status.Waves {
@@ -192,11 +204,14 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 		others.Approval, others.MaxConcurrent = true, new(intstr.FromInt32(2))
 	})))
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "the canary is done and the rest waits for people", func(s v1alpha1.RolloutStatus) bool {
-		return s.State == v1alpha1.RolloutWaiting && s.Message == "wave others waits for its approval" && s.Updated == 1
-	}))
+	must(t, f.UntilRollout(ctx, firstRollout, "the canary is done and the rest waits for people",
+		func(s v1alpha1.RolloutStatus) bool {
+			return s.State == v1alpha1.RolloutWaiting && s.Message == "wave others waits for its approval" &&
+				s.Updated == 1
+		}))
 	untilSettled(t, canaries[0], "1.8.0")
-	if told, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil || !strings.Contains(told, "waiting waves: others") {
+	if told, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil ||
+		!strings.Contains(told, "waiting waves: others") {
 		t.Errorf("approving a wave that asks for no approval says %s, %v", told, err)
 	}
 	ask(t, f, "rollout", "pause", firstRollout)
@@ -206,7 +221,9 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	must(t, f.StartPublisher())
 	// A module without a policy still moves: the restarted publisher works.
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
-	until(t, 60*time.Second, "the publisher publishes again", func() (bool, string) { return witness.Has("mailer") == "1.1.0", fmt.Sprint(witness.History()) })
+	until(t, 60*time.Second, "the publisher publishes again", func() (bool, string) {
+		return witness.Has("mailer") == "1.1.0", fmt.Sprint(witness.History())
+	})
 	for _, s := range others {
 		wantHistory(t, s, "1.7.0")
 	}
@@ -219,8 +236,10 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	if list := ask(t, f, "rollout", "list"); !strings.Contains(list, firstRollout) || !strings.Contains(list, "5/5") {
 		t.Errorf("the list says\n%s", list)
 	}
-	for _, shown := range []string{ask(t, f, "rollout", "list", "-o", "yaml"), ask(t, f, "rollout", "show", firstRollout, "-o", "yaml")} {
-		if !strings.Contains(shown, "name: "+firstRollout) || !strings.Contains(shown, "kind: Rollout") || strings.Contains(shown, "managedFields") {
+	for _, shown := range []string{ask(t, f, "rollout", "list", "-o", "yaml"),
+		ask(t, f, "rollout", "show", firstRollout, "-o", "yaml")} {
+		if !strings.Contains(shown, "name: "+firstRollout) || !strings.Contains(shown, "kind: Rollout") ||
+			strings.Contains(shown, "managedFields") {
 			t.Errorf("want the rollout with its kind and without managedFields, got\n%s", shown)
 		}
 	}
@@ -261,11 +280,14 @@ func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		label(t, f, s, v1beta2.LabelPlan, "calm")
 	}
-	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.MaxDeferred = new(intstr.FromInt32(1)) })))
+	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) {
+		others.MaxDeferred = new(intstr.FromInt32(1))
+	})))
 	promote(t, f, "1.9.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds, and one waits for its window", func(s v1alpha1.RolloutStatus) bool {
-		return s.State == v1alpha1.RolloutSucceeded && s.Updated == 3 && s.Deferred == 1
-	}))
+	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds, and one waits for its window",
+		func(s v1alpha1.RolloutStatus) bool {
+			return s.State == v1alpha1.RolloutSucceeded && s.Updated == 3 && s.Deferred == 1
+		}))
 	wantHistory(t, others[2], "1.7.0")
 	promote(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, secondRollout, "it succeeds, too", rolledOut(v1alpha1.RolloutSucceeded)))

@@ -84,13 +84,18 @@ func TestRunbookForStolenKeysWorks(t *testing.T) {
 	f := newFleet(t, fleet.Options{Tokens: true, PublisherFlags: []string{"--keys-poll-interval", "1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	s := newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location())
-	for where, name := range map[client.Client]client.ObjectKey{f.Control: {Namespace: sample.Namespace, Name: "kcp-publisher"}, r.API: inKyma("skr-agent")} {
+	for where, name := range map[client.Client]client.ObjectKey{
+		f.Control: {Namespace: sample.Namespace, Name: "kcp-publisher"}, r.API: inKyma("skr-agent"),
+	} {
 		labels := map[string]string{"app": name.Name}
 		must(t, where.Create(ctx, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name},
-			Spec: appsv1.DeploymentSpec{Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "program", Image: "program"}}},
-			}},
+			Spec: appsv1.DeploymentSpec{Replicas: new(int32), Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
+						Containers: []corev1.Container{{Name: "program", Image: "program"}},
+					},
+				}},
 		}))
 	}
 	must(t, os.WriteFile(f.Generations(), nil, 0o600))
@@ -120,7 +125,8 @@ func TestRunbookForStolenKeysWorks(t *testing.T) {
 			must(t, r.StartAgent())
 		}
 	}
-	if want := "[ Publisher key Enrollment key Token key Agent's key Registry password Root key]"; fmt.Sprint(sections) != want {
+	if want := "[ Publisher key Enrollment key Token key Agent's key Registry password Root key]"; fmt.Sprint(
+		sections) != want {
 		t.Errorf("followed %v, want %s", sections, want)
 	}
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "fast" }))
@@ -205,20 +211,25 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 		}
 		var before struct{ Publishers, Enrollers, Root []string }
 		must(t, json.Unmarshal([]byte(s.run("kcp-publisher keys show --keys stolen -o json")), &before))
-		was := map[string][]string{"Publisher key": before.Publishers, "Enrollment key": before.Enrollers, "Root key": before.Root}[section]
+		was := map[string][]string{"Publisher key": before.Publishers, "Enrollment key": before.Enrollers,
+			"Root key": before.Root}[section]
 		if !slices.Contains(shown.Revoked, was[0]) {
 			t.Errorf("%s: %s is not among the revoked %v", section, was[0], shown.Revoked)
 		}
 		// A publisher with the stolen folder is refused, too.
-		output, err := s.try("mkdir -p empty && kcp-publisher publish --from empty --to registry.example/fleet --keys stolen --registry-config publisher.json --registry-ca ca.pem")
+		output, err := s.try(
+			"mkdir -p empty && kcp-publisher publish --from empty --to registry.example/fleet --keys stolen " +
+				"--registry-config publisher.json --registry-ca ca.pem")
 		if err == nil || !strings.Contains(output, "outdated") {
 			t.Errorf("%s: publishing with the stolen folder: %v\n%s", section, err, output)
 		}
 	case "Token key":
 		// The stolen secret opens neither berlin's part of the registry nor the publisher's.
 		for _, user := range []string{"berlin", "_publisher"} {
-			output, err := s.try("kcp-publisher registry credentials " + user + " --keys stolen --location registry.example/fleet > stolen.json; " +
-				"skr-agent verify registry.example/fleet --trust keys/root.json --runtime berlin --registry-config stolen.json --registry-ca ca.pem")
+			output, err := s.try("kcp-publisher registry credentials " + user +
+				" --keys stolen --location registry.example/fleet > stolen.json; " +
+				"skr-agent verify registry.example/fleet --trust keys/root.json --runtime berlin --registry-config " +
+				"stolen.json --registry-ca ca.pem")
 			if err == nil || !strings.Contains(output, "401") {
 				t.Errorf("%s with the stolen token key: %v\n%s", user, err, output)
 			}
@@ -230,7 +241,9 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 		})
 	case "Registry password":
 		s.run("kcp-publisher registry credentials berlin --keys keys --location registry.example/fleet > first.json")
-		output, err := s.try("skr-agent verify registry.example/fleet --trust keys/root.json --runtime berlin --registry-config first.json --registry-ca ca.pem")
+		output, err := s.try(
+			"skr-agent verify registry.example/fleet --trust keys/root.json --runtime berlin --registry-config " +
+				"first.json --registry-ca ca.pem")
 		if err == nil || !strings.Contains(output, "401") {
 			t.Errorf("the first password: %v\n%s", err, output)
 		}
@@ -250,9 +263,11 @@ func TestRunbookForOtherStolenKeysWorks(t *testing.T) {
 		must(t, err)
 		der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
 		must(t, err)
-		must(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}),
+			0o600))
 	}
-	s.run("kcp-publisher keys init --keys keys && kcp-publisher keys release example.org/ --public-key old-release.pem --keys keys")
+	s.run("kcp-publisher keys init --keys keys && kcp-publisher keys release example.org/ --public-key " +
+		"old-release.pem --keys keys")
 	var shown struct {
 		Keys []struct{ Role, Thumbprint string }
 	}
@@ -292,7 +307,8 @@ func TestRevokingAUsedKeyAsksForConfirmation(t *testing.T) {
 	}
 	show := func() {
 		t.Helper()
-		must(t, json.Unmarshal([]byte(ended(t, 0, binaries.Publisher, "keys", "show", "--keys", keys, "-o", "json")), &shown))
+		must(t, json.Unmarshal([]byte(ended(t, 0, binaries.Publisher, "keys", "show", "--keys", keys, "-o", "json")),
+			&shown))
 	}
 	show()
 	inUse := ""
@@ -302,7 +318,8 @@ func TestRevokingAUsedKeyAsksForConfirmation(t *testing.T) {
 		}
 	}
 	answer := func(said string) (string, int) {
-		cmd := exec.CommandContext(t.Context(), "script", "-qec", fmt.Sprintf("%s keys revoke %s --keys %s", binaries.Publisher, inUse, keys), "/dev/null")
+		cmd := exec.CommandContext(t.Context(), "script", "-qec",
+			fmt.Sprintf("%s keys revoke %s --keys %s", binaries.Publisher, inUse, keys), "/dev/null")
 		cmd.Stdin = strings.NewReader(said + "\n")
 		output, _ := cmd.CombinedOutput()
 		return string(output), cmd.ProcessState.ExitCode()

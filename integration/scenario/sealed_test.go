@@ -30,14 +30,19 @@ import (
 const secretsNamespace = "kcp-secrets"
 
 // withSecrets lets the publisher read only those Secrets.
-var withSecrets = fleet.Options{PublisherFlags: []string{"--secrets-namespace", secretsNamespace}, PublisherRights: []string{"publisher.yaml", "secrets.yaml"}}
+var withSecrets = fleet.Options{
+	PublisherFlags:  []string{"--secrets-namespace", secretsNamespace},
+	PublisherRights: []string{"publisher.yaml", "secrets.yaml"},
+}
 
 // secretFor is a Secret of the control plane for a module of a runtime.
 func secretFor(runtime, module, name, value string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: secretsNamespace, Name: runtime + "-" + name,
-			Labels:      map[string]string{v1beta2.LabelSecretFor: runtime, v1beta2.LabelModuleName: module, "app": module},
+			Labels: map[string]string{
+				v1beta2.LabelSecretFor: runtime, v1beta2.LabelModuleName: module, "app": module,
+			},
 			Annotations: map[string]string{v1beta2.AnnotationSecretName: name},
 		},
 		Data: map[string][]byte{"password": []byte(value)},
@@ -137,7 +142,8 @@ func isNowhere(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value st
 		apis[r.ID] = r.API
 	}
 	for where, api := range apis {
-		for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ManifestList{}, &eventsv1.EventList{}, &corev1.ConfigMapList{}} {
+		for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ManifestList{}, &eventsv1.EventList{},
+			&corev1.ConfigMapList{}} {
 			must(t, api.List(t.Context(), list))
 			if data, err := json.Marshal(list); err != nil || holds(data, value) {
 				t.Errorf("%s holds %q in a %T (%v)", where, value, list, err)
@@ -162,7 +168,8 @@ func secretsWith(t *testing.T, r *fleet.Runtime, value string) (found []string) 
 }
 
 func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
-	const first, second, third, others, kubeconfig = "alpha-first-value", "alpha-second-value", "alpha-third-value", "bravo-only-value", "a-kubeconfig-in-kcp"
+	const first, second, third, others, kubeconfig = "alpha-first-value", "alpha-second-value", "alpha-third-value",
+		"bravo-only-value", "a-kubeconfig-in-kcp"
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	ofA, ofB := secretFor("a", "scaler", "scaler-login", first), secretFor("b", "scaler", "scaler-login", others)
@@ -172,18 +179,21 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	for _, secret := range []*corev1.Secret{ofA, ofB, internal} {
 		must(t, f.Control.Create(ctx, secret))
 	}
-	a, b := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"}), runtimeWith(t, f, "b", map[string]string{"scaler": "1.7.0"})
+	a, b := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"}),
+		runtimeWith(t, f, "b", map[string]string{"scaler": "1.7.0"})
 	runtimes := []*fleet.Runtime{a, b}
 
 	there := untilSecret(t, a, "scaler-login", first)
-	if there.Labels["app"] != "scaler" || there.Labels[v1beta2.LabelSealed] != v1beta2.True || there.Labels[v1beta2.LabelSecretFor] != "" {
+	if there.Labels["app"] != "scaler" || there.Labels[v1beta2.LabelSealed] != v1beta2.True ||
+		there.Labels[v1beta2.LabelSecretFor] != "" {
 		t.Errorf("the runtime's Secret has the labels %v", there.Labels)
 	}
 	untilSecret(t, b, "scaler-login", others)
 	for _, r := range runtimes {
 		untilSecretsSay(t, r, metav1.ConditionTrue, "Written")
 	}
-	if found := append(append(secretsWith(t, a, others), secretsWith(t, b, first)...), secretsWith(t, a, kubeconfig)...); len(found) > 0 {
+	if found := append(append(secretsWith(t, a, others), secretsWith(t, b, first)...),
+		secretsWith(t, a, kubeconfig)...); len(found) > 0 {
 		t.Errorf("a runtime has what is not for it: %v", found)
 	}
 	if found := secretsWith(t, a, first); len(found) != 1 {
@@ -196,7 +206,9 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	there = untilSecret(t, a, "scaler-login", first)
 	a.Agent().Kill()
 	must(t, f.Registry.Stop())
-	change(t, a.API, there, func(there *corev1.Secret) { there.Data = map[string][]byte{"password": []byte("defaced")} })
+	change(t, a.API, there, func(there *corev1.Secret) {
+		there.Data = map[string][]byte{"password": []byte("defaced")}
+	})
 	must(t, a.StartAgent())
 	untilSecret(t, a, "scaler-login", first)
 	must(t, f.Registry.Resume())
@@ -204,7 +216,8 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	// A Secret that is too large affects only itself: the others rotate and are removed.
 	huge := secretFor("a", "scaler", "huge", strings.Repeat("x", 24_000))
 	must(t, f.Control.Create(ctx, huge))
-	if message := untilSecretsSay(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message, "secret kyma-system/huge: 32") || !strings.Contains(message, "at most") {
+	if message := untilSecretsSay(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message,
+		"secret kyma-system/huge: 32") || !strings.Contains(message, "at most") {
 		t.Errorf("it says %q", message)
 	}
 	rotate(t, f, ofA, second)
@@ -214,7 +227,9 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 
 	// An agent that lost its key generates another one and receives all Secrets again.
 	a.Agent().Kill()
-	must(t, a.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-age"}}))
+	must(t, a.API.Delete(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-age"},
+	}))
 	must(t, a.API.Delete(ctx, there.DeepCopy()))
 	must(t, a.StartAgent())
 	untilSecret(t, a, "scaler-login", second)
@@ -273,9 +288,12 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	f := newFleet(t, options)
 	must(t, f.Control.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: secretsNamespace, Name: "pull"},
-		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`)},
+		Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{
+			corev1.DockerConfigJsonKey: []byte(`{"auths":{}}`),
+		},
 	}))
-	login, mail := secretFor("a", "scaler", "scaler-login", "for the scaler"), secretFor("a", "mailer", "mail-login", "for the mailer")
+	login, mail := secretFor("a", "scaler", "scaler-login", "for the scaler"),
+		secretFor("a", "mailer", "mail-login", "for the mailer")
 	taken := secretFor("a", "scaler", "taken", "from the control plane")
 	for _, secret := range []*corev1.Secret{login, mail} {
 		must(t, f.Control.Create(ctx, secret))
@@ -291,7 +309,8 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	manager := &appsv1.Deployment{}
 	must(t, a.API.Get(ctx, inKyma("scaler-manager"), manager))
 	pod := manager.Spec.Template.Spec
-	if pull.Type != corev1.SecretTypeDockerConfigJson || len(pod.ImagePullSecrets) != 1 || pod.ImagePullSecrets[0].Name != "pull" ||
+	if pull.Type != corev1.SecretTypeDockerConfigJson || len(pod.ImagePullSecrets) != 1 ||
+		pod.ImagePullSecrets[0].Name != "pull" ||
 		!slices.Contains(pod.Containers[0].Env, corev1.EnvVar{Name: "SKR_IMG_PULL_SECRET", Value: "pull"}) {
 		t.Errorf("Secret pull is of type %s, and the operator's pods are %+v", pull.Type, pod)
 	}
@@ -312,10 +331,15 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	}
 
 	// A Secret of another owner with this name is neither overwritten nor deleted.
-	own := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "taken"}, Data: map[string][]byte{"password": []byte("a tenant's")}}
+	own := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "taken"},
+		Data:       map[string][]byte{"password": []byte("a tenant's")},
+	}
 	must(t, a.API.Create(ctx, own))
 	must(t, f.Control.Create(ctx, taken))
-	if message := untilSecretsSay(t, a, metav1.ConditionFalse, "NotWritten"); message != "secret kyma-system/taken: exists and belongs to another owner: delete it, or choose another name in the control plane" {
+	if message := untilSecretsSay(t, a, metav1.ConditionFalse,
+		"NotWritten"); message != "secret kyma-system/taken: exists and belongs to another owner: delete it, or "+
+		"choose another name in the control plane" {
 		t.Errorf("it says %q", message)
 	}
 	must(t, f.Control.Delete(ctx, taken))

@@ -40,11 +40,13 @@ type pushes struct {
 func (p *pushes) reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.bundles, p.first, p.order, p.open, p.mostOpen = map[string]int{}, map[string]time.Time{}, nil, map[string]bool{}, 0
+	p.bundles, p.first, p.order, p.open, p.mostOpen = map[string]int{}, map[string]time.Time{}, nil, map[string]bool{},
+		0
 }
 
 func (p *pushes) observe(request *http.Request, status int) {
-	if request.Method != http.MethodPut || status >= http.StatusBadRequest || !strings.Contains(request.URL.Path, "/manifests/") {
+	if request.Method != http.MethodPut || status >= http.StatusBadRequest ||
+		!strings.Contains(request.URL.Path, "/manifests/") {
 		return
 	}
 	p.mu.Lock()
@@ -104,7 +106,8 @@ func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas ma
 	defer p.mu.Unlock()
 	for _, s := range runtimes {
 		if p.bundles[s.ID] != 1 {
-			t.Errorf("%d bundles were pushed for %s, want 1:\n%s", p.bundles[s.ID], s.ID, publishedTo(t, replicas, s.ID))
+			t.Errorf("%d bundles were pushed for %s, want 1:\n%s", p.bundles[s.ID], s.ID,
+				publishedTo(t, replicas, s.ID))
 		}
 	}
 	if len(p.bundles) > len(runtimes) {
@@ -172,8 +175,10 @@ func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of
 func startReplica(t *testing.T, f *fleet.Fleet, name string) *candidate {
 	t.Helper()
 	return runCandidate(t, f, name, fleet.Command{
-		Args: []string{"--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s"},
-		Env:  []string{"POD_NAME=" + name}, Restart: true,
+		Args: []string{
+			"--shards", fmt.Sprint(shards), "--agent-poll-interval", "300ms", "--agent-report-interval", "2s",
+		},
+		Env: []string{"POD_NAME=" + name}, Restart: true,
 	})
 }
 
@@ -238,7 +243,9 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	course.OfflineAfter.Duration = soonOffline // it ends before another replica has the killed one's shards
 	must(t, f.Police(ctx, "scaler", course))
 	promoteRegular(t, f, "2.0.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "the others have begun", func(s v1alpha1.RolloutStatus) bool { return s.Updated > int32(len(canaries)+2) }))
+	must(t, f.UntilRollout(ctx, firstRollout, "the others have begun", func(s v1alpha1.RolloutStatus) bool {
+		return s.Updated > int32(len(canaries)+2)
+	}))
 	replicas["replica-4"].kill(t)
 	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	allSettled(t, all, "2.0.0")
@@ -258,7 +265,8 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 // promoteRegular moves only one channel, so that each runtime has one reason for another bundle.
 func promoteRegular(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
-	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version), sample.Channel("fast", "1.8.0")))
+	must(t, f.Release(t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version),
+		sample.Channel("fast", "1.8.0")))
 }
 
 func allSettled(t *testing.T, all []*fleet.Simulated, version string) {

@@ -43,7 +43,9 @@ func (s *sharedFleets) take() (*fleet.Fleet, func() error, error) {
 	defer s.mu.Unlock()
 	if n := len(s.fleets); n == 0 || s.fleets[n-1].lent == sharesPerFleet {
 		// Not the context of a scenario: the fleet outlives it.
-		f, err := fleet.Start(context.Background(), fleet.Options{Progress: os.Stderr, Clusters: &clusters, PublisherFlags: sharedRemovals})
+		f, err := fleet.Start(context.Background(), fleet.Options{
+			Progress: os.Stderr, Clusters: &clusters, PublisherFlags: sharedRemovals,
+		})
 		if err != nil {
 			return nil, nil, fmt.Errorf("start a shared fleet: %w", err)
 		}

@@ -36,7 +36,8 @@ func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fl
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()
-	file, report, target := filepath.Join(dir, "file.tar.zst"), filepath.Join(dir, "report.json"), "oci-layout:"+filepath.Join(dir, "target")
+	file, report, target := filepath.Join(dir, "file.tar.zst"), filepath.Join(dir, "report.json"),
+		"oci-layout:"+filepath.Join(dir, "target")
 	trust := filepath.Join(f.Keys(), "root.json")
 	export := []string{"export", r.ID, "--from", f.Location(), "--keys", f.Keys(), "-o", file, "--zstd"}
 	load := []string{"import", file, "--to", target, "--trust", trust}
@@ -134,7 +135,8 @@ func (s *skew) upgradesAgents() {
 	for _, r := range []*fleet.Runtime{s.berlin, s.paris} {
 		must(t, r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 	}
-	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds over agents of two versions", rolledOut(v1alpha1.RolloutSucceeded)))
+	must(t, f.UntilRollout(t.Context(), firstRollout, "it succeeds over agents of two versions",
+		rolledOut(v1alpha1.RolloutSucceeded)))
 	wantNothingLeftOut(t, s.berlin)
 	wantNothingLeftOut(t, s.paris)
 
@@ -156,7 +158,9 @@ func (s *skew) downgradesPublishers() {
 	f.Use(fleet.Binaries{Publisher: s.released.Publisher})
 	must(t, f.RestartPublisher(sidecars))
 	must(t, s.berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, v1beta2.Module{
+			Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	}))
 	must(t, s.berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
 	carried(t, f, s.berlin, s.released, s.today)
@@ -169,7 +173,9 @@ func (s *skew) downgradesPublishers() {
 	f.Use(fleet.Binaries{Publisher: s.today.Publisher})
 	must(t, f.RestartPublisher(sidecars))
 	must(t, s.berlin.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, v1beta2.Module{
+			Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	}))
 	must(t, s.berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
 	wantNothingLeftOut(t, s.berlin)
@@ -215,6 +221,8 @@ func TestModuleWaitsForAnAgentThatUnderstandsIt(t *testing.T) {
 
 	berlin.Understand(bundle.AllFeatures()...)
 	untilUnderstood(t, record, metav1.ConditionTrue, v1beta2.ReasonUnderstood)
-	until(t, 90*time.Second, "the runtime has mailer 1.1.0", func() (bool, string) { return berlin.Has("mailer") == "1.1.0", fmt.Sprint(berlin.All()) })
+	until(t, 90*time.Second, "the runtime has mailer 1.1.0", func() (bool, string) {
+		return berlin.Has("mailer") == "1.1.0", fmt.Sprint(berlin.All())
+	})
 	untilSetting("enabled")
 }

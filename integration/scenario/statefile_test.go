@@ -41,7 +41,9 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 	publish := func(as *syscall.Credential, more ...string) (berlin row, said string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
-		cmd := exec.CommandContext(ctx, binaries.Publisher, append([]string{"publish", "--from", from, "--to", r.Host() + "/fleet", "--keys", keys, "-o", "json"}, more...)...)
+		cmd := exec.CommandContext(ctx, binaries.Publisher,
+			append([]string{"publish", "--from", from, "--to", r.Host() + "/fleet", "--keys", keys, "-o", "json"},
+				more...)...)
 		cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = &stdout, &stderr, &syscall.SysProcAttr{Credential: as}
 		if err := cmd.Run(); err != nil {
 			t.Fatalf("publish: %v\n%s", err, stderr.String())
@@ -62,22 +64,28 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 		path := filepath.Join(dir, "from", "modulereleasemeta-scaler.yaml")
 		data, err := os.ReadFile(path)
 		must(t, err)
-		must(t, os.WriteFile(path, []byte(strings.Replace(string(data), "channel: regular\n    version: "+from, "channel: regular\n    version: "+to, 1)), 0o600))
+		must(t, os.WriteFile(path,
+			[]byte(strings.Replace(string(data), "channel: regular\n    version: "+from,
+				"channel: regular\n    version: "+to, 1)), 0o600))
 	}
 
 	state := filepath.Join(dir, "state.json")
-	if _, said := publish(nil, "--state", state); !strings.Contains(said, "state file "+state+" is new: earlier runs are unknown") {
+	if _, said := publish(nil, "--state", state); !strings.Contains(said,
+		"state file "+state+" is new: earlier runs are unknown") {
 		t.Errorf("first run: it does not say that nothing is remembered:\n%s", said)
 	}
 	old, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	must(t, err)
 	release("1.7.0", "1.8.0")
-	if berlin, said := publish(nil, "--state", state); berlin.Action != "pushed" || berlin.Reason != "ContentChanged" || berlin.Registry != "" || strings.Contains(said, "remembered") {
+	if berlin, said := publish(nil, "--state", state); berlin.Action != "pushed" || berlin.Reason != "ContentChanged" ||
+		berlin.Registry != "" || strings.Contains(said, "remembered") {
 		t.Errorf("second run: %+v\n%s", berlin, said)
 	}
-	must(t, store.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, old.Bytes), bundle.TagDesired))
+	must(t, store.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, old.Bytes),
+		bundle.TagDesired))
 	berlin, _ := publish(nil, "--state", state)
-	if berlin.Action != "pushed" || berlin.Reason != "RegistryDiffers" || !strings.HasPrefix(berlin.Registry, "BundleReplayed: the registry has the older bundle") {
+	if berlin.Action != "pushed" || berlin.Reason != "RegistryDiffers" ||
+		!strings.HasPrefix(berlin.Registry, "BundleReplayed: the registry has the older bundle") {
 		t.Errorf("after the replay: %+v", berlin)
 	}
 	if len(berlin.Modules) != 1 || berlin.Modules[0] != "scaler@1.8.0" {
@@ -88,13 +96,15 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 	}
 	t.Run("a version that went back in the files stays where it is", func(t *testing.T) {
 		release("1.8.0", "1.7.0")
-		if berlin, _ := publish(nil, "--state", state, "--allow-unresolved"); len(berlin.Modules) != 1 || berlin.Modules[0] != "scaler@1.8.0" {
+		if berlin, _ := publish(nil, "--state", state, "--allow-unresolved"); len(berlin.Modules) != 1 ||
+			berlin.Modules[0] != "scaler@1.8.0" {
 			t.Errorf("published %v", berlin.Modules)
 		}
 	})
 	t.Run("where nothing can be written, that is said", func(t *testing.T) {
 		as := readOnly(t, keys)
-		if _, said := publish(as, "--allow-unresolved"); !strings.Contains(said, "no state is kept between runs") || !strings.Contains(said, "set --state to a writable file") {
+		if _, said := publish(as, "--allow-unresolved"); !strings.Contains(said, "no state is kept between runs") ||
+			!strings.Contains(said, "set --state to a writable file") {
 			t.Errorf("said:\n%s", said)
 		}
 	})
@@ -116,11 +126,12 @@ func readOnly(t *testing.T, dir string) *syscall.Credential {
 	for _, file := range files {
 		must(t, os.Chown(filepath.Join(dir, file.Name()), nobody, nobody))
 	}
-	must(t, filepath.WalkDir(filepath.Join(filepath.Dir(dir), "from"), func(path string, _ os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Chown(path, nobody, nobody)
-	}))
+	must(t, filepath.WalkDir(filepath.Join(filepath.Dir(dir), "from"),
+		func(path string, _ os.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			return os.Chown(path, nobody, nobody)
+		}))
 	return &syscall.Credential{Uid: nobody, Gid: nobody}
 }

@@ -35,7 +35,9 @@ func newOperator(t *testing.T, f *fleet.Fleet) operator {
 	must(t, err)
 	current := config.Contexts[config.CurrentContext]
 	config.Clusters["nowhere"] = &api.Cluster{Server: "https://127.0.0.1:1"}
-	config.Contexts = map[string]*api.Context{"kcp": current, "nowhere": {Cluster: "nowhere", AuthInfo: current.AuthInfo}}
+	config.Contexts = map[string]*api.Context{
+		"kcp": current, "nowhere": {Cluster: "nowhere", AuthInfo: current.AuthInfo},
+	}
 	config.CurrentContext = "nowhere"
 	path := filepath.Join(t.TempDir(), "config")
 	must(t, clientcmd.WriteToFile(*config, path))
@@ -98,12 +100,16 @@ func rootIsSeen(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	if got := o.run(0, append([]string{"why", "berlin"}, on...)...); strings.Contains(got, "warning") {
 		t.Errorf("a root that holds for long is warned of:\n%s", got)
 	}
-	other := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kcp-publisher.kyma-pull.dev-0badc0de", Annotations: map[string]string{
-		v1beta2.AnnotationRootOfTrust: newerRoot(t, f, time.Now().Add(7*24*time.Hour)),
-	}}}
+	other := &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kcp-publisher.kyma-pull.dev-0badc0de",
+			Annotations: map[string]string{
+				v1beta2.AnnotationRootOfTrust: newerRoot(t, f, time.Now().Add(7*24*time.Hour)),
+			}}}
 	must(t, f.Control.Create(t.Context(), other))
 	for _, command := range [][]string{{"status"}, {"why", "berlin"}} {
-		if got := o.run(0, append(command, on...)...); !strings.Contains(got, "warning") || !strings.Contains(got, "the root of trust expires at 20") || !strings.Contains(got, "kcp-publisher keys rotate") {
+		if got := o.run(0, append(command, on...)...); !strings.Contains(got, "warning") ||
+			!strings.Contains(got, "the root of trust expires at 20") ||
+			!strings.Contains(got, "kcp-publisher keys rotate") {
 			t.Errorf("%v does not warn of a root that ends in a week:\n%s", command, got)
 		}
 	}
@@ -164,7 +170,9 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	}
 	published("berlin", "1.7.0")
 	published("tokyo", "1.7.0")
-	if got := o.run(0, with("status", "--silent", "-o", "name")...); got != "kyma.operator.kyma-project.io/berlin\nkyma.operator.kyma-project.io/tokyo\n" {
+	if got := o.run(0,
+		with("status", "--silent", "-o",
+			"name")...); got != "kyma.operator.kyma-project.io/berlin\nkyma.operator.kyma-project.io/tokyo\n" {
 		t.Errorf("runtimes whose reports nobody reads: %q", got)
 	}
 
@@ -172,7 +180,8 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		t.Helper()
 		until(t, time.Minute, id+" is "+health+" once the publisher looks at it", func() (bool, string) {
 			got, code := o.try(with("reconcile", id)...)
-			return code == 0 && strings.HasPrefix(got, "runtime "+id+" is reconciled after ") && strings.Contains(got, "\nruntime "+id+" is "+health), got
+			return code == 0 && strings.HasPrefix(got, "runtime "+id+" is reconciled after ") &&
+				strings.Contains(got, "\nruntime "+id+" is "+health), got
 		})
 	}
 	reconciled("berlin", "Healthy")
@@ -180,25 +189,30 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		"status --silent -o name":                        "kyma.operator.kyma-project.io/tokyo\n",
 		"status --failing -o name":                       "",
 		"status --module scaler --version 9.9.9 -o name": "",
-		"status -l kyma-project.io/region=mars -A":       "no runtimes in any namespace match labels kyma-project.io/region=mars\n",
-		"status -n default":                              "no runtimes in namespace default: create a Kyma to add one\n",
+		"status -l kyma-project.io/region=mars -A": "no runtimes in any namespace match labels " +
+			"kyma-project.io/region=mars\n",
+		"status -n default": "no runtimes in namespace default: create a Kyma to add one\n",
 	} {
 		if got := o.run(0, with(strings.Fields(args)...)...); got != want {
 			t.Errorf("%s: %q, want %q", args, got, want)
 		}
 	}
-	if got := o.run(0, with("status", "--module", "scaler", "--version", "1.7.0", "-A")...); !strings.Contains(got, "\nkcp-system  berlin   Healthy") {
+	if got := o.run(0, with("status", "--module", "scaler", "--version", "1.7.0", "-A")...); !strings.Contains(got,
+		"\nkcp-system  berlin   Healthy") {
 		t.Errorf("who runs 1.7.0:\n%s", got)
 	}
 
-	if got := o.run(0, append([]string{"__completeNoDesc", "status"}, append(on, "--module", "scaler", "")...)...); !strings.HasPrefix(got, "berlin\ntokyo\n") {
+	if got := o.run(0,
+		append([]string{"__completeNoDesc", "status"}, append(on, "--module", "scaler", "")...)...); !strings.HasPrefix(
+		got, "berlin\ntokyo\n") {
 		t.Errorf("a shell completes runtimes with %q", got)
 	}
 
 	rootIsSeen(t, f, o, on)
 
 	for _, watch := range []string{"", " -w"} {
-		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got, `--module scalr: not found in any channel or runtime in namespace kcp-system`) {
+		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got,
+			`--module scalr: not found in any channel or runtime in namespace kcp-system`) {
 			t.Errorf("status%s of a module that nobody has: %s", watch, got)
 		}
 	}
@@ -208,7 +222,10 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	must(t, watching.Start())
 	prints := func(text string) {
 		t.Helper()
-		until(t, time.Minute, "the watch prints "+text, func() (bool, string) { got := lines.String(); return strings.Contains(got, text), got })
+		until(t, time.Minute, "the watch prints "+text, func() (bool, string) {
+			got := lines.String()
+			return strings.Contains(got, text), got
+		})
 	}
 	prints("1 of 2 runtimes needs attention: 1 never reported, 1 healthy")
 	o.run(0, with("suspend", "berlin", "--reason", "its rack moves")...)
@@ -236,12 +253,14 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	}
 	published("berlin", "1.8.0")
 	reconciled("berlin", "Healthy")
-	if got := o.run(3, with("status", "--exit-code")...); !strings.HasPrefix(got, "1 of 2 runtimes needs attention: 1 never reported, 1 healthy\n") {
+	if got := o.run(3, with("status", "--exit-code")...); !strings.HasPrefix(got,
+		"1 of 2 runtimes needs attention: 1 never reported, 1 healthy\n") {
 		t.Errorf("the fleet:\n%s", got)
 	}
 	tokyo.BreakWith("1.8.0")
 	reconciled("tokyo", "Failing")
-	if got := o.run(3, with("status", "--exit-code", "--failing", "-o", "name")...); !strings.HasPrefix(got, "kyma.operator.kyma-project.io/tokyo\n") {
+	if got := o.run(3, with("status", "--exit-code", "--failing", "-o", "name")...); !strings.HasPrefix(got,
+		"kyma.operator.kyma-project.io/tokyo\n") {
 		t.Errorf("what fails:\n%s", got)
 	}
 }

@@ -21,7 +21,8 @@ import (
 func stockTool(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-modfile=hack/tools/go.mod", "-o", filepath.Join(dir, "oras"), "oras.land/oras/cmd/oras")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-modfile=hack/tools/go.mod", "-o",
+		filepath.Join(dir, "oras"), "oras.land/oras/cmd/oras")
 	cmd.Dir = checkout
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Skipf("oras cannot be built from its Go module here: %v\n%s", err, output)
@@ -57,7 +58,8 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	t.Cleanup(func() { _ = to.Close() })
 	keys := filepath.Join(t.TempDir(), "keys")
 	ended(t, 0, binaries.Publisher, "keys", "init", "--keys", keys)
-	ended(t, 0, binaries.Publisher, "publish", "--from", filepath.Join(checkout, "docs/example"), "--to", from.Host()+"/fleet", "--keys", keys)
+	ended(t, 0, binaries.Publisher, "publish", "--from", filepath.Join(checkout, "docs/example"), "--to",
+		from.Host()+"/fleet", "--keys", keys)
 
 	// oras uses HTTP for localhost by default.
 	local := func(r *registry.Registry) string {
@@ -69,7 +71,8 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	must(t, from.Stop())
-	output := ended(t, 0, binaries.Agent, "verify", to.Host()+"/fleet", "--trust", filepath.Join(keys, "root.json"), "--runtime", "berlin")
+	output := ended(t, 0, binaries.Agent, "verify", to.Host()+"/fleet", "--trust", filepath.Join(keys, "root.json"),
+		"--runtime", "berlin")
 	if !strings.Contains(output, "scaler 1.7.0") {
 		t.Errorf("the mirror's bundle says:\n%s", output)
 	}

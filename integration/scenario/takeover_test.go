@@ -71,17 +71,10 @@ func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others 
 	l = landscapeOf{t, f}
 	calm := sample.Scaler("1.9.0")
 	calm.RequiresDowntime = true
-	must(t, f.Offer(ctx, landscape.Prioritized(), sample.Scaler("1.8.0"), calm, sample.Mailer("1.0.0"), sample.Mailer("1.1.0")))
-	must(
-		t,
-		f.Release(
-			ctx,
-			"scaler",
-			sample.Scaler("").Component(),
-			sample.Channel("regular", "1.8.0"),
-			sample.Channel("fast", "1.9.0"),
-		),
-	)
+	must(t, f.Offer(ctx, landscape.Prioritized(), sample.Scaler("1.8.0"), calm, sample.Mailer("1.0.0"),
+		sample.Mailer("1.1.0")))
+	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.8.0"),
+		sample.Channel("fast", "1.9.0")))
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0")))
 
 	first := map[string]string{"landscape": "first"}
@@ -121,11 +114,9 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	untouched := l.versions(others)
 	amend(t, l.f, two, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{
-			v1beta2.AnnotationMaintenanceWindows: "[" + dated(
-				t,
-				time.Date(2099, 1, 3, 21, 0, 0, 0, time.UTC),
-				time.Date(2099, 1, 4, 0, 0, 0, 0, time.UTC),
-			) + "]",
+			v1beta2.AnnotationMaintenanceWindows: "[" +
+				dated(t, time.Date(2099, 1, 3, 21, 0, 0, 0, time.UTC), time.Date(2099, 1, 4, 0, 0, 0, 0, time.UTC)) +
+				"]",
 		}
 	})
 	busy := &v1beta2.Manifest{}
@@ -138,44 +129,26 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	scaler, mailer := deploymentOf(t, one, "scaler-manager"), deploymentOf(t, one, "mailer")
 
 	t.Log("what would happen is said before")
-	must(
-		t,
-		os.WriteFile(
-			filepath.Join(l.f.Dir, "policy.json"),
-			[]byte(`{"rules": [], "default": {"days": ["Sun"], "begin": "03:00:00+00:00", "end": "07:00:00+00:00"}}`),
-			0o600,
-		),
-	)
-	l.says(
-		l.asksAsThePage(0),
-		"one",
-		"1.7.0",
-		"1.8.0",
-		"stays at version 1.1.0: channel \"regular\" has 1.0.0",
-		"2099-01-03T21:00:00Z",
-		"blocked by: Manifest "+busy.Name+" is Processing",
+	must(t, os.WriteFile(filepath.Join(l.f.Dir, "policy.json"),
+		[]byte(`{"rules": [], "default": {"days": ["Sun"], "begin": "03:00:00+00:00", "end": "07:00:00+00:00"}}`),
+		0o600))
+	l.says(l.asksAsThePage(0), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0",
+		"2099-01-03T21:00:00Z", "blocked by: Manifest "+busy.Name+" is Processing",
 		"finish removes Manifest kcp-system/"+landscape.ManifestName("one", "mailer"),
-		"finalizer operator.kyma-project.io/purge-finalizer",
-	)
+		"finalizer operator.kyma-project.io/purge-finalizer")
 	l.asks(true, "start", "--all", "--dry-run")
 	if after := l.versions(others); !maps.Equal(after, untouched) {
 		t.Errorf("a dry run changed Kymas: %v, before %v", after, untouched)
 	}
 
 	t.Log("half is taken over, but for one that lifecycle-manager is at work on")
-	l.says(
-		l.asks(false, "start", "-l", "landscape=first"),
-		"Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true",
-		"refused: Manifest "+busy.Name,
-		"1 of 10 Kymas",
-	)
+	l.says(l.asks(false, "start", "-l", "landscape=first"),
+		"Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true", "refused: Manifest "+busy.Name, "1 of 10 Kymas")
 	l.says(l.asksAsThePage(2), "Kyma kcp-system/one")
 	until(t, time.Minute, "it is remembered what lifecycle-manager installed", func() (bool, string) {
 		kyma, err := one.Record(ctx)
 		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Takeover != nil &&
-				len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(
-				err,
-			)
+			len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(err)
 	})
 	l.says(l.asks(false, "finish", "one"), "one\n  refused: ")
 
@@ -217,11 +190,9 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	t.Run("one is given back", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
 		kept := deploymentOf(t, two, "scaler-manager")
-		l.says(
-			l.asksAsThePage(4, "abort one", "abort two"),
+		l.says(l.asksAsThePage(4, "abort one", "abort two"),
 			"Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is lifecycle-manager's again",
-			"Kyma kcp-system/two is lifecycle-manager's again",
-		)
+			"Kyma kcp-system/two is lifecycle-manager's again")
 		record, err := two.Record(ctx)
 		must(t, err)
 		for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
@@ -229,7 +200,8 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 				t.Errorf("the Kyma has label %s=%s", label, value)
 			}
 		}
-		if d := deploymentOf(t, two, "scaler-manager"); d.UID != kept.UID || d.Spec.Template.Spec.PriorityClassName == "" {
+		if d := deploymentOf(t, two, "scaler-manager"); d.UID != kept.UID ||
+			d.Spec.Template.Spec.PriorityClassName == "" {
 			t.Errorf("the module is not as it was: %+v", d.Spec.Template.Spec)
 		}
 		if err := two.API.Get(ctx, inKyma("scaler"), &v1beta2.Manifest{}); !apierrors.IsNotFound(err) {
@@ -260,14 +232,11 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 		untilFinishable(t, one)
-		l.says(
-			l.asksAsThePage(5),
-			"removed in the runtime: Service kyma-system/skr-webhook",
+		l.says(l.asksAsThePage(5), "removed in the runtime: Service kyma-system/skr-webhook",
 			"removed in the runtime: PriorityClass skr-webhook-priority",
 			"Manifest kcp-system/"+landscape.ManifestName("one", "scaler")+" is removed",
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed",
-			"Kyma kcp-system/one is taken over",
-		)
+			"Kyma kcp-system/one is taken over")
 		l.isTakenOver(one)
 		must(t, one.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
@@ -281,7 +250,8 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		l.says(
 			l.asks(true, "finish", "one", "--lifecycle-manager-is-gone"),
 			"finalizer operator.kyma-project.io/mandatory-module of ModuleReleaseMeta kcp-system/mailer is removed",
-			"labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one are removed",
+			"labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one "+
+				"are removed",
 		)
 	})
 	if after := l.versions(others); !maps.Equal(after, untouched) {
@@ -339,12 +309,8 @@ func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 		clean := len(kyma.Finalizers) == 1 && kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished &&
 			kyma.Status.Runtime.Takeover == nil
 		return clean &&
-				kyma.Status.State == v1beta2.StateReady, fmt.Sprintf(
-				"%v %v %+v",
-				kyma.Finalizers,
-				kyma.Labels,
-				kyma.Status,
-			)
+				kyma.Status.State == v1beta2.StateReady,
+			fmt.Sprintf("%v %v %+v", kyma.Finalizers, kyma.Labels, kyma.Status)
 	}))
 	err := l.f.Control.Get(l.t.Context(), inKCP(landscape.ManifestName(r.ID, "scaler")), &v1beta2.Manifest{})
 	if !apierrors.IsNotFound(err) {

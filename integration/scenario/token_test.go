@@ -27,13 +27,15 @@ func TestRuntimesOfOneRegistryReachOnlyTheirOwn(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
 	a := runtimeWith(t, f, "a", map[string]string{"scaler": "1.7.0"})
-	must(t, f.Control.Create(ctx, fleet.NewKyma("a-b", "fast", "scaler"))) // a runtime whose name begins with the other's
+	// a runtime whose name begins with the other's
+	must(t, f.Control.Create(ctx, fleet.NewKyma("a-b", "fast", "scaler")))
 	until(t, 30*time.Second, "a-b has a bundle", func() (bool, string) {
 		_, code := f.CheckRegistry(ctx, "a", "a-b")
 		return code != 1, "none yet"
 	})
 	for _, pair := range [][2]string{{"a", "a-b"}, {"a-b", "a"}} {
-		if output, code := f.CheckRegistry(ctx, pair[0], pair[1]); code != 0 || strings.Contains(output, "LEAKS") || !refusedAll.MatchString(output) {
+		if output, code := f.CheckRegistry(ctx, pair[0], pair[1]); code != 0 || strings.Contains(output, "LEAKS") ||
+			!refusedAll.MatchString(output) {
 			t.Errorf("%v: exit code %d\n%s", pair, code, output)
 		}
 	}
@@ -65,7 +67,8 @@ func TestSharedRegistryPasswordFailsTheCheck(t *testing.T) {
 	var output string
 	until(t, 30*time.Second, "the check has something to find", func() (bool, string) {
 		var code int
-		output, code = fleet.Run(ctx, f.Binaries().Publisher, "registry", "check", "--to", f.Location(), "--runtime", "a="+config, "--runtime", "b="+config,
+		output, code = fleet.Run(ctx, f.Binaries().Publisher, "registry", "check", "--to", f.Location(), "--runtime",
+			"a="+config, "--runtime", "b="+config,
 			"--registry-ca", filepath.Join(f.Dir, "ca.pem"))
 		return code == 3, fmt.Sprint(code, output)
 	})
@@ -88,12 +91,14 @@ func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 	renew := func(name string) {
 		certificate, key, err := registry.NewCertificate(net.IPv4(127, 0, 0, 1), name)
 		must(t, err)
-		must(t, errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600), os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)))
+		must(t, errors.Join(os.WriteFile(filepath.Join(dir, "tls.crt"), certificate, 0o600),
+			os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)))
 	}
 	renew("first.example")
 	said, err := os.Create(log)
 	must(t, err)
-	service := exec.CommandContext(t.Context(), program.Publisher, "token-service", "--keys", keys, "--location", "registry.example/fleet", "--bind-address", "127.0.0.1:0",
+	service := exec.CommandContext(t.Context(), program.Publisher, "token-service", "--keys", keys, "--location",
+		"registry.example/fleet", "--bind-address", "127.0.0.1:0",
 		"--tls-certificate", filepath.Join(dir, "tls.crt"), "--tls-key", filepath.Join(dir, "tls.key"))
 	service.Stdout, service.Stderr = said, said
 	must(t, service.Start())
@@ -104,7 +109,8 @@ func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 			must(t, err)
 			_, rest, _ := strings.Cut(string(text), `"address":"`)
 			address, _, _ := strings.Cut(rest, `"`)
-			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) // the test has to find out which one it is
+			// the test has to find out which one it is
+			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 			if err != nil {
 				return false, fmt.Sprint(err, string(text))
 			}

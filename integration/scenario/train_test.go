@@ -37,8 +37,10 @@ func trainPolicy() *v1alpha1.PromotionPolicy {
 	return &v1alpha1.PromotionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "train"},
 		Spec: v1alpha1.PromotionPolicySpec{
-			Modules:  []string{"scaler"},
-			Channels: []v1alpha1.TrainChannel{{Name: "dev", After: after}, {Name: "fast", After: after}, {Name: "regular"}},
+			Modules: []string{"scaler"},
+			Channels: []v1alpha1.TrainChannel{
+				{Name: "dev", After: after}, {Name: "fast", After: after}, {Name: "regular"},
+			},
 		},
 	}
 }
@@ -87,11 +89,7 @@ func inTrain(t *testing.T, f *fleet.Fleet, channel string) (v1alpha1.TrainVersio
 
 // untilTrain waits until a version in a channel has a reason.
 func untilTrain(
-	t *testing.T,
-	f *fleet.Fleet,
-	channel, version string,
-	reason v1alpha1.WaitReason,
-	message string,
+	t *testing.T, f *fleet.Fleet, channel, version string, reason v1alpha1.WaitReason, message string,
 ) (found v1alpha1.TrainVersion) {
 	t.Helper()
 	until(
@@ -154,25 +152,11 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 		holdVersion(t, f, "1.8.0", "waits for the audit")
 		changeTrain(t, f, func(spec *v1alpha1.PromotionPolicySpec) { spec.Calendar = nil })
 		untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitVersionHeld, "holds it: waits for the audit")
-		if why := ask(
-			t,
-			f,
-			"why",
-			"fast-one",
-			"scaler",
-		); !strings.Contains(
-			why,
-			"train train: version 1.8.0 is in channel dev; VersionHeld",
-		) {
+		if why := ask(t, f, "why", "fast-one", "scaler"); !strings.Contains(why,
+			"train train: version 1.8.0 is in channel dev; VersionHeld") {
 			t.Errorf("why shows\n%s", why)
 		}
-		if status := ask(
-			t,
-			f,
-			"train",
-			"status",
-			"train",
-		); !strings.Contains(status, "VersionHeld") ||
+		if status := ask(t, f, "train", "status", "train"); !strings.Contains(status, "VersionHeld") ||
 			!strings.Contains(status, "waits for the audit") {
 			t.Errorf("train status shows\n%s", status)
 		}
@@ -205,12 +189,7 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 		})
 		untilTrain(t, f, "fast", "1.9.0", v1alpha1.WaitRejected, "")
 		wantHistory(t, runtimes["regular"], "1.7.0", "1.8.0")
-		if status := ask(
-			t,
-			f,
-			"train",
-			"status",
-		); !strings.Contains(status, "Rejected") ||
+		if status := ask(t, f, "train", "status"); !strings.Contains(status, "Rejected") ||
 			!strings.Contains(status, "scaler-fast-2") {
 			t.Errorf("train status shows\n%s", status)
 		}
@@ -225,7 +204,9 @@ func refuseTrains(t *testing.T, f *fleet.Fleet) {
 		"after: not for the last channel": func(s *v1alpha1.PromotionPolicySpec) {
 			s.Channels[2].After = s.Channels[0].After
 		},
-		"must be more than 0":          func(s *v1alpha1.PromotionPolicySpec) { s.Channels[0].After = &metav1.Duration{} },
+		"must be more than 0": func(s *v1alpha1.PromotionPolicySpec) {
+			s.Channels[0].After = &metav1.Duration{}
+		},
 		"should have at least 2 items": func(s *v1alpha1.PromotionPolicySpec) { s.Channels = s.Channels[2:] },
 		"spec.calendar.timeZone": func(s *v1alpha1.PromotionPolicySpec) {
 			s.Calendar = &v1alpha1.PromotionCalendar{TimeZone: "Europe/Atlantis"}
@@ -239,11 +220,7 @@ func refuseTrains(t *testing.T, f *fleet.Fleet) {
 		policy := trainPolicy()
 		policy.Name = "refused"
 		change(&policy.Spec)
-		if err := f.Control.Create(
-			t.Context(),
-			policy,
-			client.DryRunAll,
-		); err == nil ||
+		if err := f.Control.Create(t.Context(), policy, client.DryRunAll); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
@@ -286,14 +263,8 @@ func wantStopover(t *testing.T, f *fleet.Fleet) {
 		must(t, err)
 		if from.Status.FinishedAt == nil || to.Status.StartedAt == nil ||
 			to.Status.StartedAt.Sub(from.Status.FinishedAt.Time) < stopover {
-			t.Errorf(
-				"rollout %s ended at %v, and %s began at %v: want at least %s between them",
-				step[0],
-				from.Status.FinishedAt,
-				step[1],
-				to.Status.StartedAt,
-				stopover,
-			)
+			t.Errorf("rollout %s ended at %v, and %s began at %v: want at least %s between them", step[0],
+				from.Status.FinishedAt, step[1], to.Status.StartedAt, stopover)
 		}
 	}
 }
@@ -302,27 +273,14 @@ func wantStopover(t *testing.T, f *fleet.Fleet) {
 func TestTrainPromotesByCommits(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
-	files["fleet/releases/scaler.yaml"] = strings.Replace(
-		files["fleet/releases/scaler.yaml"],
+	files["fleet/releases/scaler.yaml"] = strings.Replace(files["fleet/releases/scaler.yaml"],
 		"  - {channel: fast, version: 1.8.0}",
-		"  - {channel: fast, version: 1.7.0}\n  - {channel: dev, version: 1.8.0}",
-		1,
-	)
+		"  - {channel: fast, version: 1.7.0}\n  - {channel: dev, version: 1.8.0}", 1)
 	page := "docs/guides/promotion-trains.md"
-	files["fleet/train.yaml"] = strings.NewReplacer(
-		"after: 24h",
-		"after: 3s",
-		"after: 168h",
-		"after: 1000h",
-		"notOn: [Fri, Sat, Sun]",
-		"notOn: []",
-		"    freezes:\n",
-		"",
-		"    - {name: new year, from: 2026-12-18T17:00, until: 2027-01-07}\n",
-		"",
-	).Replace(
-		yamlOf(t, page, "Define a train"),
-	)
+	files["fleet/train.yaml"] = strings.NewReplacer("after: 24h", "after: 3s", "after: 168h", "after: 1000h",
+		"notOn: [Fri, Sat, Sun]", "notOn: []", "    freezes:\n", "",
+		"    - {name: new year, from: 2026-12-18T17:00, until: 2027-01-07}\n", "").
+		Replace(yamlOf(t, page, "Define a train"))
 	first := repo.push(files)
 	f := startFollowing(t, repo.pageFlags())
 	untilCommit(t, f, first)
@@ -331,26 +289,15 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	untilSettled(t, s, "1.8.0")
 	untilTrain(t, f, "dev", "1.8.0", v1alpha1.WaitDue, "kcp-publisher train promote train")
 	scripts := blocksOf(t, page, 3)
-	sh := newPlainShell(
-		t,
-		f.Dir,
-		f.Binaries(),
-		"https://git.example/kyma/fleet.git",
-		repo.url,
-		"~/fleet-git",
-		repo.credentials,
-	)
+	sh := newPlainShell(t, f.Dir, f.Binaries(), "https://git.example/kyma/fleet.git", repo.url, "~/fleet-git",
+		repo.credentials)
 	sh.env = append(sh.env, "KUBECONFIG="+f.ControlKubeconfig())
 	if status := sh.run(scripts[0]); !strings.Contains(status, "Due") {
 		t.Errorf("train status shows\n%s", status)
 	}
 	command := strings.TrimSpace(scripts[2])
-	if output := sh.run(
-		command + " --branch-prefix train/",
-	); !strings.Contains(
-		output,
-		"on branch train/scaler-fast-1.8.0",
-	) {
+	if output := sh.run(command + " --branch-prefix train/"); !strings.Contains(output,
+		"on branch train/scaler-fast-1.8.0") {
 		t.Errorf("the command printed\n%s", output)
 	}
 	if output := sh.run(command + " --branch-prefix train/"); !strings.Contains(output, "exists already") {
@@ -362,12 +309,8 @@ func TestTrainPromotesByCommits(t *testing.T) {
 		t.Errorf("for a held version, the command printed\n%s", output)
 	}
 	annotate(t, f, sh, hold[1], "")
-	if output := sh.run(
-		command,
-	); !strings.Contains(
-		output,
-		"promoted  scaler to 1.8.0 in channel fast, which had 1.7.0",
-	) {
+	if output := sh.run(command); !strings.Contains(output,
+		"promoted  scaler to 1.8.0 in channel fast, which had 1.7.0") {
 		t.Errorf("the command printed\n%s", output)
 	}
 	repo.git("pull", "--quiet")

@@ -23,10 +23,8 @@ func blockTrain(t *testing.T, f *fleet.Fleet) {
 		spec.Channels = append(spec.Channels, v1alpha1.TrainChannel{Name: "later"})
 	})
 	untilTrain(t, f, "regular", "1.8.0", v1alpha1.WaitChannelMissing, "")
-	if status := ask(t, f, "status"); !strings.Contains(
-		status,
-		"train train: module scaler 1.8.0 in channel regular",
-	) ||
+	if status := ask(t, f, "status"); !strings.Contains(status,
+		"train train: module scaler 1.8.0 in channel regular") ||
 		!strings.Contains(status, "kcp-publisher train status train") {
 		t.Errorf("status shows\n%s", status)
 	}
@@ -42,9 +40,7 @@ func blockTrain(t *testing.T, f *fleet.Fleet) {
 			}
 		}
 		return len(notes) == 1 &&
-			strings.HasPrefix(
-				notes[0],
-				"Warning module scaler, version 1.8.0, channel regular: ChannelMissing: ",
-			), fmt.Sprint(notes)
+				strings.HasPrefix(notes[0], "Warning module scaler, version 1.8.0, channel regular: ChannelMissing: "),
+			fmt.Sprint(notes)
 	})
 }

@@ -26,7 +26,8 @@ import (
 // changeKeys runs `kcp-publisher keys`.
 func changeKeys(t *testing.T, f *fleet.Fleet, args ...string) {
 	t.Helper()
-	if output, code := fleet.Run(t.Context(), f.Binaries().Publisher, append(append([]string{"keys"}, args...), "--keys", f.Keys())...); code != 0 {
+	if output, code := fleet.Run(t.Context(), f.Binaries().Publisher,
+		append(append([]string{"keys"}, args...), "--keys", f.Keys())...); code != 0 {
 		t.Fatalf("keys %v: exit code %d\n%s", args, code, output)
 	}
 }
@@ -36,7 +37,8 @@ func untilRoot(t *testing.T, r *fleet.Runtime, version int64) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s lives by root version %d", r.ID, version), func() (bool, string) {
 		statement, err := inForce(t, r)
-		return err == nil && statement.Predicate.RootVersion == version, fmt.Sprintf("%v, version %d", err, statement.Predicate.RootVersion)
+		return err == nil && statement.Predicate.RootVersion == version,
+			fmt.Sprintf("%v, version %d", err, statement.Predicate.RootVersion)
 	})
 }
 
@@ -44,7 +46,8 @@ func untilRoot(t *testing.T, r *fleet.Runtime, version int64) {
 func inForce(t *testing.T, r *fleet.Runtime) (bundle.Statement, error) {
 	t.Helper()
 	var secret corev1.Secret
-	if err := r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-state"}, &secret); err != nil {
+	if err := r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-state"},
+		&secret); err != nil {
 		return bundle.Statement{}, err
 	}
 	root, err := trust.ParseRoot(secret.Data["bundle-root.json"])
@@ -180,7 +183,8 @@ func TestAgentProvesItsIdentity(t *testing.T) {
 
 	// All earlier tokens are invalid, so only the certificate can identify the agent.
 	f.Publisher().Stop()
-	must(t, os.WriteFile(filepath.Join(f.Keys(), "token.key"), fmt.Appendf(nil, "%x\n", rand.Text()+rand.Text()), 0o600))
+	must(t, os.WriteFile(filepath.Join(f.Keys(), "token.key"), fmt.Appendf(nil, "%x\n", rand.Text()+rand.Text()),
+		0o600))
 	record, err := r.Record(ctx)
 	must(t, err)
 	key := record.Status.Runtime.Key.Thumbprint
@@ -190,7 +194,8 @@ func TestAgentProvesItsIdentity(t *testing.T) {
 	until(t, 60*time.Second, "a control plane that lost its memory knows the agent", func() (bool, string) {
 		record, err := r.Record(ctx)
 		known := err == nil && record.Status.Runtime != nil && record.Status.Runtime.Key != nil
-		return known && record.Status.Runtime.Key.Thumbprint == key && record.Status.State == v1beta2.StateReady, fmt.Sprint(err)
+		return known && record.Status.Runtime.Key.Thumbprint == key && record.Status.State == v1beta2.StateReady,
+			fmt.Sprint(err)
 	})
 
 	output, err := f.Ask(ctx, "revoke", "berlin")
@@ -200,9 +205,12 @@ func TestAgentProvesItsIdentity(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongCluster)))
 	until(t, 60*time.Second, "its reports are not believed", func() (bool, string) {
 		record, err := r.Record(ctx)
-		return err == nil && strings.Contains(fmt.Sprint(record.Status.Conditions), string(refusal.Revoked)), fmt.Sprint(err, record.Status.Conditions)
+		return err == nil && strings.Contains(fmt.Sprint(record.Status.Conditions), string(refusal.Revoked)),
+			fmt.Sprint(err, record.Status.Conditions)
 	})
-	must(t, r.API.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}))
+	must(t, r.API.Delete(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"},
+	}))
 	must(t, r.Enroll(ctx))
 	r.Agent().Stop()
 	must(t, r.StartAgent())

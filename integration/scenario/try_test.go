@@ -46,9 +46,11 @@ func TestTryOfARealModulePasses(t *testing.T) {
 		for _, version := range []string{options.From, options.To} {
 			var err error
 			if i == 0 {
-				err = os.CopyFS(filepath.Join(*path, "keda-"+version), os.DirFS(filepath.Join(realworld, "ctf", "keda-"+version)))
+				err = os.CopyFS(filepath.Join(*path, "keda-"+version),
+					os.DirFS(filepath.Join(realworld, "ctf", "keda-"+version)))
 			} else {
-				err = copyFile(filepath.Join(*path, version+".yaml"), filepath.Join(realworld, "catalog", "moduletemplate-keda-"+version+".yaml"))
+				err = copyFile(filepath.Join(*path, version+".yaml"),
+					filepath.Join(realworld, "catalog", "moduletemplate-keda-"+version+".yaml"))
 			}
 			must(t, err)
 		}
@@ -68,7 +70,9 @@ func copyFile(to, from string) error {
 // triedBy returns the command line that the make command of a block runs.
 func triedBy(t *testing.T, binaries fleet.Binaries, block string) try.Options {
 	t.Helper()
-	recipe := newPlainShell(t, checkout, binaries).run("make --no-print-directory --dry-run --old-file=build --old-file=assets " + strings.TrimPrefix(strings.TrimSpace(block), "make "))
+	recipe := newPlainShell(t, checkout, binaries).
+		run("make --no-print-directory --dry-run --old-file=build --old-file=assets " +
+			strings.TrimPrefix(strings.TrimSpace(block), "make "))
 	_, line, found := strings.Cut(recipe, "integration/try/cmd ")
 	line, _, _ = strings.Cut(line, ";")
 	if !found {
@@ -96,7 +100,8 @@ func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	tutorial := blocksOf(t, tryTutorial, tryBlocks)
 	offerLamp(t, binaries, dir, tutorial[1], map[string]string{"1.0.0": "", "1.1.0": "broken"})
 	options := triedBy(t, binaries, tutorial[2])
-	options.Components[0], options.Templates[0] = "ctf:"+filepath.Join(dir, "archive"), filepath.Join(dir, options.Templates[0])
+	options.Components[0], options.Templates[0] = "ctf:"+filepath.Join(dir, "archive"),
+		filepath.Join(dir, options.Templates[0])
 	options.ReadyWithin, options.Progress, options.Clusters = 45*time.Second, os.Stderr, &clusters
 	verdicts, err := try.Run(t.Context(), options)
 	must(t, err)
@@ -105,11 +110,13 @@ func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
 	for _, v := range verdicts {
 		results = append(results, v.Result())
 	}
-	if want := "passed passed failed not run not run not run not run not run not run"; strings.Join(results, " ") != want {
+	if want := "passed passed failed not run not run not run not run not run not run"; strings.Join(results,
+		" ") != want {
 		t.Fatalf("want %s:\n%s", want, printed)
 	}
 	for _, part := range []string{
-		"rollout lamp-regular-1 is RolledBack, 1 of 2 runtimes went back", "canary, wave canary: ", "Deployment kyma-system/lamp",
+		"rollout lamp-regular-1 is RolledBack, 1 of 2 runtimes went back", "canary, wave canary: ",
+		"Deployment kyma-system/lamp",
 		"both runtimes are Ready in 1.0.0", "why other: ", "version 1.1.0 goes to no further runtime",
 	} {
 		if !strings.Contains(printed, part) {
@@ -124,7 +131,8 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 	t.Helper()
 	defaultCR := filepath.Join(dir, "default.yaml")
 	// Without a namespace, like Kyma's modules.
-	must(t, os.WriteFile(defaultCR, []byte("apiVersion: sample.example/v1\nkind: Lamp\nmetadata: {name: default}\n"), 0o600))
+	must(t, os.WriteFile(defaultCR, []byte("apiVersion: sample.example/v1\nkind: Lamp\nmetadata: {name: default}\n"),
+		0o600))
 	for version, state := range simulate {
 		content := filepath.Join(dir, "lamp-"+version)
 		must(t, os.Mkdir(content, 0o700))
@@ -151,9 +159,11 @@ func TestModuleTeamRunsTryInItsOwnTest(t *testing.T) {
 	must(t, err)
 	dir, tutorial := t.TempDir(), blocksOf(t, tryTutorial, tryBlocks)
 	offerLamp(t, binaries, dir, tutorial[1], map[string]string{"1.0.0": "", "1.1.0": ""})
-	test := "package lamp\n\nimport (\n\t\"testing\"\n\n\t\"github.com/kyma-pull/kyma-pull/integration/try\"\n)\n\n" + block
+	test := "package lamp\n\nimport (\n\t\"testing\"\n\n\t\"github.com/kyma-pull/kyma-pull/integration/try\"\n)\n\n" +
+		block
 	must(t, os.WriteFile(filepath.Join(dir, "lamp_test.go"), []byte(test), 0o600))
-	s := newPlainShell(t, dir, binaries, "$HOME/kyma-pull/bin", filepath.Dir(binaries.Publisher), "$HOME/kyma-pull", root, "~/kyma-pull", root, "go test", "go test -v -vet=off")
+	s := newPlainShell(t, dir, binaries, "$HOME/kyma-pull/bin", filepath.Dir(binaries.Publisher), "$HOME/kyma-pull",
+		root, "~/kyma-pull", root, "go test", "go test -v -vet=off")
 	output := s.run("go mod init sample.example/lamp\n" + tutorial[5])
 	if passed := strings.Count(output, "    --- PASS: TestUpgrade/"); passed != 9 {
 		t.Errorf("%d of 9 steps passed:\n%s", passed, output)

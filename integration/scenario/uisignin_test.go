@@ -51,7 +51,8 @@ func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
 	}
 	file := func(name string) string { return filepath.Join(f.Dir, name) }
 	certificate, key, err := registry.NewCertificate(net.IPv4(127, 0, 0, 1), "localhost")
-	must(t, errors.Join(err, clientcmd.WriteToFile(*kubeconfig, file("ui.kubeconfig")), os.WriteFile(file("session.key"), []byte(strings.Repeat("5e", 32)), 0o600),
+	must(t, errors.Join(err, clientcmd.WriteToFile(*kubeconfig, file("ui.kubeconfig")),
+		os.WriteFile(file("session.key"), []byte(strings.Repeat("5e", 32)), 0o600),
 		os.WriteFile(file("ui.crt"), certificate, 0o600), os.WriteFile(file("ui.key"), key, 0o600)))
 	// The address must be known before the start. If another program takes the port in between, the start fails.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
@@ -60,7 +61,8 @@ func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
 	must(t, listener.Close())
 	said, err := os.Create(file("ui.log"))
 	must(t, err)
-	page := exec.CommandContext(ctx, f.Binaries().Publisher, "ui", "--kubeconfig", file("ui.kubeconfig"), "--bind-address", address, "--external-url", "https://"+address,
+	page := exec.CommandContext(ctx, f.Binaries().Publisher, "ui", "--kubeconfig", file("ui.kubeconfig"),
+		"--bind-address", address, "--external-url", "https://"+address,
 		"--session-key", file("session.key"), "--tls-certificate", file("ui.crt"), "--tls-key", file("ui.key"))
 	page.Stdout, page.Stderr = said, said
 	must(t, page.Start())
@@ -79,14 +81,16 @@ func newBrowser(t *testing.T, address string) *browser {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
 	must(t, err)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // the certificate was issued in this minute
+	// the certificate was issued in this minute
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &browser{t, http.Client{Jar: jar, Transport: transport, Timeout: time.Minute}, address}
 }
 
 // ask returns the response: status, path and text.
 func (b *browser) ask(method, path string, form url.Values) (int, string, error) {
-	request, err := http.NewRequestWithContext(b.Context(), method, "https://"+b.address+path, strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(b.Context(), method, "https://"+b.address+path,
+		strings.NewReader(form.Encode()))
 	must(b.T, err)
 	request.Header.Set("Accept", "text/html")
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -126,18 +130,24 @@ func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
 		return newBrowser(t, address), token
 	}
 	ann, token := signIn("ann")
-	ann.untilShown("the page asks who one is", http.MethodGet, "/", nil, http.StatusOK, "/sign-in\n", "Sign in to see the fleet")
-	ann.untilShown("without rights one is told which are missing", http.MethodPost, "/sign-in/token", url.Values{"token": {token}}, http.StatusForbidden,
-		"system:serviceaccount:kcp-system:ann", "kubectl auth can-i list kymas.operator.kyma-project.io --namespace kcp-system")
+	ann.untilShown("the page asks who one is", http.MethodGet, "/", nil, http.StatusOK, "/sign-in\n",
+		"Sign in to see the fleet")
+	ann.untilShown("without rights one is told which are missing", http.MethodPost, "/sign-in/token",
+		url.Values{"token": {token}}, http.StatusForbidden,
+		"system:serviceaccount:kcp-system:ann",
+		"kubectl auth can-i list kymas.operator.kyma-project.io --namespace kcp-system")
 	binding := &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "see-the-fleet"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "kcp-publisher-ui-viewer"},
-		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: sample.Namespace, Name: "ann"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "see-the-fleet"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "kcp-publisher-ui-viewer"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: sample.Namespace, Name: "ann"}},
 	}
 	must(t, f.Control.Create(ctx, binding))
-	ann.untilShown("with rights the fleet is seen", http.MethodGet, "/", nil, http.StatusOK, "berlin", "system:serviceaccount:kcp-system:ann", "/sign-out")
+	ann.untilShown("with rights the fleet is seen", http.MethodGet, "/", nil, http.StatusOK, "berlin",
+		"system:serviceaccount:kcp-system:ann", "/sign-out")
 	ann.untilShown("so is the runtime", http.MethodGet, "/runtimes/berlin", nil, http.StatusOK, "scaler", "1.7.0")
 	must(t, f.Control.Delete(ctx, binding))
-	ann.untilShown("without them it is not", http.MethodGet, "/runtimes/berlin", nil, http.StatusForbidden, "You may not see this")
+	ann.untilShown("without them it is not", http.MethodGet, "/runtimes/berlin", nil, http.StatusForbidden,
+		"You may not see this")
 	ann.untilShown("one signs out", http.MethodPost, "/sign-out", nil, http.StatusOK, "/sign-in\n")
 	data, err := os.ReadFile(log)
 	must(t, err)

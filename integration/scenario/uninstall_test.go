@@ -43,10 +43,13 @@ func contexts(t *testing.T, kubeconfigs map[string]string) string {
 // installed with it here.
 func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	t.Helper()
-	s := newShell(t, f.Dir, f.Binaries(), "kymas.operator.kyma-project.io berlin", "kymas.operator.kyma-project.io "+r.ID)
+	s := newShell(t, f.Dir, f.Binaries(), "kymas.operator.kyma-project.io berlin", "kymas.operator.kyma-project.io "+
+		r.ID)
 	helm := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(helm, "helm"), []byte("#!/bin/sh\n"), 0o700))
-	kubeconfig := contexts(t, map[string]string{"kcp": filepath.Join(f.Dir, "kcp.kubeconfig"), "berlin": r.Kubeconfig()})
+	kubeconfig := contexts(t, map[string]string{
+		"kcp": filepath.Join(f.Dir, "kcp.kubeconfig"), "berlin": r.Kubeconfig(),
+	})
 	s.env = append(s.env, "PATH="+helm+":"+pathOf(s.env), "KUBECONFIG="+kubeconfig)
 	found := false
 	for _, b := range clitest.Shell(t, checkout) {
@@ -90,7 +93,9 @@ func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
 	t.Log("A runtime whose agent went first.")
 	must(t, tokyo.Agent().Stop())
 	deleteKyma(t, f, tokyo)
-	must(t, tokyo.API.Delete(ctx, &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler"}}))
+	must(t, tokyo.API.Delete(ctx, &v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler"},
+	}))
 	settle(t, f)
 	waits(t, f, "tokyo")
 	uninstall(t, f, tokyo, "agent-first")

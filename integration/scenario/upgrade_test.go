@@ -30,8 +30,11 @@ func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "skr-agent", Image: image}}},
 	}
 	must(t, r.API.Create(t.Context(), &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent", Annotations: map[string]string{"kyma-pull.dev/proven-image": image}},
-		Spec:       appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent",
+			Annotations: map[string]string{"kyma-pull.dev/proven-image": image},
+		},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template},
 	}))
 }
 
@@ -50,7 +53,8 @@ func becomePod(t *testing.T, r *fleet.Runtime, name, image string) {
 func deployed(t *testing.T, r *fleet.Runtime) *appsv1.Deployment {
 	t.Helper()
 	var deployment appsv1.Deployment
-	must(t, r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"}, &deployment))
+	must(t, r.API.Get(t.Context(), client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent"},
+		&deployment))
 	return &deployment
 }
 
@@ -90,9 +94,12 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 			return true, ""
 		}
 		stuck.Status.ObservedGeneration = stuck.Generation
-		stuck.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
+		stuck.Status.Conditions = []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},
+		}
 		// Repeatedly, because kwok can mark it ready later, and the agent can act in between.
-		return false, fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
+		return false,
+			fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
 	})
 	untilAgentSays(t, berlin, metav1.ConditionFalse, "rolled back its image "+second)
 	must(t, berlin.UntilState(t.Context(), f.Own("scaler"), "1.7.0", v1beta2.StateReady))
@@ -102,10 +109,11 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	untilRuns(t, berlin, third)
 	becomePod(t, berlin, "agent-3", third)
 	for start := 1; start <= 4; start++ {
-		until(t, 60*time.Second, fmt.Sprintf("start %d of an unproven image was counted", start), func() (bool, string) {
-			counted := deployed(t, berlin).Annotations["kyma-pull.dev/unproven-starts"]
-			return counted == fmt.Sprint("agent-3:", start), counted
-		})
+		until(t, 60*time.Second, fmt.Sprintf("start %d of an unproven image was counted", start),
+			func() (bool, string) {
+				counted := deployed(t, berlin).Annotations["kyma-pull.dev/unproven-starts"]
+				return counted == fmt.Sprint("agent-3:", start), counted
+			})
 		berlin.Agent().Stop()
 		must(t, berlin.StartAgent())
 	}

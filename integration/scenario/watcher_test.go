@@ -68,7 +68,8 @@ func untilState(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State) 
 	w := &v1beta2.Watcher{}
 	until(t, 20*time.Second, fmt.Sprintf("Watcher %s is %s", name, state), func() (bool, string) {
 		err := f.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: name}, w)
-		return err == nil && w.Status.State == state && w.Status.ObservedGeneration == w.Generation, fmt.Sprint(w.Status, err)
+		return err == nil && w.Status.State == state && w.Status.ObservedGeneration == w.Generation,
+			fmt.Sprint(w.Status, err)
 	})
 	return w
 }
@@ -128,7 +129,8 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 			untilState(t, f, name, v1beta2.StateReady)
 		}
 		refused := untilState(t, f, "keys", v1beta2.StateError)
-		if c := refused.Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionFalse || !strings.Contains(c[0].Message, "secrets cannot be watched") {
+		if c := refused.Status.Conditions; len(c) != 1 || c[0].Status != metav1.ConditionFalse ||
+			!strings.Contains(c[0].Message, "secrets cannot be watched") {
 			t.Errorf("conditions are %+v", c)
 		}
 	})
@@ -161,7 +163,9 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 	t.Run("a change of a status is told", func(t *testing.T) {
 		service := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"},
-			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, Type: corev1.ServiceTypeLoadBalancer},
+			Spec: corev1.ServiceSpec{
+				Ports: []corev1.ServicePort{{Port: 80}}, Type: corev1.ServiceTypeLoadBalancer,
+			},
 		}
 		must(t, r.API.Create(ctx, service))
 		was := service.DeepCopy()
@@ -178,7 +182,9 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 	})
 	t.Run("a kind that comes later is watched then", func(t *testing.T) {
 		must(t, r.API.Create(ctx, lamps()))
-		lamp := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "sample.example.com/v1", "kind": "Lamp"}}
+		lamp := &unstructured.Unstructured{
+			Object: map[string]any{"apiVersion": "sample.example.com/v1", "kind": "Lamp"},
+		}
 		lamp.SetNamespace("default")
 		lamp.SetName("desk")
 		lamp.SetLabels(settings.Labels)
@@ -186,7 +192,9 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 			err := r.API.Create(ctx, lamp.DeepCopy())
 			return err == nil, fmt.Sprint(err)
 		})
-		until(t, 90*time.Second, "the lamp is told", func() (bool, string) { return len(about("default/desk")) == 1, "nothing" })
+		until(t, 90*time.Second, "the lamp is told", func() (bool, string) {
+			return len(about("default/desk")) == 1, "nothing"
+		})
 		if log := r.Agent().Log(); strings.Contains(log, "lamps") {
 			t.Errorf("a kind that is not there is talked about:\n%s", log)
 		}
@@ -196,7 +204,9 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		must(t, f.Control.Delete(ctx, watcher("settings", "", "configmaps", bundle.FieldSpec)))
 		published(t, r, before)
 		must(t, r.API.Create(ctx, config("too-late", settings.Labels)))
-		lamp := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "sample.example.com/v1", "kind": "Lamp"}}
+		lamp := &unstructured.Unstructured{
+			Object: map[string]any{"apiVersion": "sample.example.com/v1", "kind": "Lamp"},
+		}
 		lamp.SetNamespace("default")
 		lamp.SetName("floor")
 		lamp.SetLabels(settings.Labels)
@@ -218,13 +228,16 @@ func reportSequence(t *testing.T, r *fleet.Runtime) int64 {
 // lamps is the definition of a kind that only this test uses.
 func lamps() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "lamps.sample.example.com"},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "lamps.sample.example.com"},
 		"spec": map[string]any{
 			"group": "sample.example.com", "scope": "Namespaced",
 			"names": map[string]any{"plural": "lamps", "singular": "lamp", "kind": "Lamp", "listKind": "LampList"},
 			"versions": []any{map[string]any{
 				"name": "v1", "served": true, "storage": true,
-				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+				"schema": map[string]any{
+					"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+				},
 			}},
 		},
 	}}

@@ -58,14 +58,20 @@ func TestV1beta1KymaGetsABundle(t *testing.T) {
 	until(t, 30*time.Second, "it has a bundle", func() (bool, string) {
 		var kyma v1beta2.Kyma
 		err := f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "old"}, &kyma)
-		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Published != nil, fmt.Sprint(err, kyma.Status)
+		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Published != nil,
+			fmt.Sprint(err, kyma.Status)
 	})
 	t.Run("the guide's commands convert it", func(t *testing.T) { convertedByTheGuide(t, f, old) })
 	broken := &v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "scaler-9.0.0"},
-		Spec:       v1beta2.ModuleTemplateSpec{ModuleName: "scaler", Version: "9.0.0", Descriptor: runtime.RawExtension{Raw: []byte(`{"meta":{"schemaVersion":"v9"}}`)}},
+		Spec: v1beta2.ModuleTemplateSpec{
+			ModuleName: "scaler", Version: "9.0.0", Descriptor: runtime.RawExtension{
+				Raw: []byte(`{"meta":{"schemaVersion":"v9"}}`),
+			},
+		},
 	}
-	if err := f.Control.Create(ctx, broken); err == nil || !strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
+	if err := f.Control.Create(ctx, broken); err == nil ||
+		!strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
 		t.Errorf("a template that nobody could resolve: %v", err)
 	}
 	comesBack(t, f)
@@ -80,7 +86,8 @@ func TestV1beta1KymaGetsABundle(t *testing.T) {
 
 // convertedByTheGuide follows docs/guides/upgrade-and-skew.md on objects in another version, with a Kyma of v1beta1.
 func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
-	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
+	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig",
+		filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, os.WriteFile(filepath.Join(s.dir, "kyma-v1beta1.yaml"), []byte(document(t, old)), 0o600))
 	for _, block := range guide(t, "upgrade-and-skew.md")["convert"] {
 		checkStep(t, s, block) // repeated, because an API server lists a version some time after it serves it
@@ -88,7 +95,8 @@ func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstruc
 	for version, want := range map[string]string{"v1beta1": "  sync:\n", "v1beta2": "v1beta1-sync"} {
 		data, err := os.ReadFile(filepath.Join(s.dir, old.GetName()+"-"+version+".yaml"))
 		must(t, err)
-		if text := string(data); !strings.Contains(text, "apiVersion: operator.kyma-project.io/"+version+"\n") || !strings.Contains(text, want) {
+		if text := string(data); !strings.Contains(text, "apiVersion: operator.kyma-project.io/"+version+"\n") ||
+			!strings.Contains(text, want) {
 			t.Errorf("%s:\n%s", version, data)
 		}
 	}
@@ -103,7 +111,9 @@ func comesBack(t *testing.T, f *fleet.Fleet) {
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(certificates), certificates))
 	served := certificates.DeepCopyObject().(*corev1.Secret)
 	// The chart creates the configuration, so only its content comes back.
-	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"}}
+	configuration := &admissionv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher.kyma-pull.dev"},
+	}
 	must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(configuration), configuration))
 	configuration.Webhooks = nil
 	must(t, f.Control.Delete(ctx, certificates))
@@ -122,10 +132,12 @@ func comesBack(t *testing.T, f *fleet.Fleet) {
 	must(t, f.Control.Update(ctx, crd))
 	until(t, 10*time.Second, "certificates, configuration and definition are as before", func() (bool, string) {
 		now := inControlPlane(&corev1.Secret{}, "kcp-publisher-webhook").(*corev1.Secret)
-		err := errors.Join(f.Control.Get(ctx, client.ObjectKeyFromObject(now), now), f.Control.Get(ctx, client.ObjectKeyFromObject(configuration), configuration),
+		err := errors.Join(f.Control.Get(ctx, client.ObjectKeyFromObject(now), now),
+			f.Control.Get(ctx, client.ObjectKeyFromObject(configuration), configuration),
 			f.Control.Get(ctx, client.ObjectKeyFromObject(crd), crd))
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
-		return err == nil && strategy == "Webhook" && len(configuration.Webhooks) == 2 && reflect.DeepEqual(now.Data, served.Data), fmt.Sprint(err, strategy)
+		return err == nil && strategy == "Webhook" && len(configuration.Webhooks) == 2 &&
+			reflect.DeepEqual(now.Data, served.Data), fmt.Sprint(err, strategy)
 	})
 	until(t, 10*time.Second, "v1beta1 is served", func() (bool, string) {
 		old := &unstructured.Unstructured{}

@@ -22,7 +22,9 @@ import (
 // dated returns a window between two dates, in the policy's notation.
 func dated(t *testing.T, begin, end time.Time) string {
 	t.Helper()
-	text, err := json.Marshal(window.Window{Begin: begin.UTC().Format(time.RFC3339), End: end.UTC().Format(time.RFC3339)})
+	text, err := json.Marshal(window.Window{
+		Begin: begin.UTC().Format(time.RFC3339), End: end.UTC().Format(time.RFC3339),
+	})
 	must(t, err)
 	return string(text)
 }
@@ -31,11 +33,14 @@ func dated(t *testing.T, begin, end time.Time) string {
 func planned(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "policy.json")
-	must(t, os.WriteFile(policy, fmt.Appendf(nil, `{"rules": [{"match": {"plan": "^calm$"}, "windows": [%s]}], "default": %s}`,
-		dated(t, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)),
-		dated(t, time.Date(2099, 1, 3, 21, 0, 0, 0, time.UTC), time.Date(2099, 1, 4, 0, 0, 0, 0, time.UTC))), 0o600))
+	must(t, os.WriteFile(policy,
+		fmt.Appendf(nil, `{"rules": [{"match": {"plan": "^calm$"}, "windows": [%s]}], "default": %s}`,
+			dated(t, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)),
+			dated(t, time.Date(2099, 1, 3, 21, 0, 0, 0, time.UTC), time.Date(2099, 1, 4, 0, 0, 0, 0, time.UTC))),
+		0o600))
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--maintenance-policy", policy}})
-	for _, version := range []sample.Version{sample.Scaler("1.9.0"), sample.Scaler("2.0.0"), sample.Mailer("1.1.0"), sample.Mailer("1.2.0")} {
+	for _, version := range []sample.Version{sample.Scaler("1.9.0"), sample.Scaler("2.0.0"), sample.Mailer("1.1.0"),
+		sample.Mailer("1.2.0")} {
 		version.RequiresDowntime = true
 		must(t, f.Offer(t.Context(), version))
 	}
@@ -65,23 +70,25 @@ func moduleOf(kyma *v1beta2.Kyma, name string) v1beta2.ModuleStatus {
 // reason.
 func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat string) {
 	t.Helper()
-	until(t, 60*time.Second, fmt.Sprintf("%s says on both sides that the upgrade of %s waits", r.ID, module), func() (bool, string) {
-		own, err := r.Kyma(t.Context())
-		if err != nil {
-			return false, err.Error()
-		}
-		record, err := r.Record(t.Context())
-		if err != nil {
-			return false, err.Error()
-		}
-		for _, kyma := range []*v1beta2.Kyma{own, record} {
-			m := moduleOf(kyma, module)
-			if !m.Maintenance || m.Version != version || m.State != v1beta2.StateReady || !strings.Contains(m.Message, forWhat) {
-				return false, fmt.Sprintf("%s/%s: %+v", kyma.Namespace, kyma.Name, m)
+	until(t, 60*time.Second, fmt.Sprintf("%s says on both sides that the upgrade of %s waits", r.ID, module),
+		func() (bool, string) {
+			own, err := r.Kyma(t.Context())
+			if err != nil {
+				return false, err.Error()
 			}
-		}
-		return true, ""
-	})
+			record, err := r.Record(t.Context())
+			if err != nil {
+				return false, err.Error()
+			}
+			for _, kyma := range []*v1beta2.Kyma{own, record} {
+				m := moduleOf(kyma, module)
+				if !m.Maintenance || m.Version != version || m.State != v1beta2.StateReady ||
+					!strings.Contains(m.Message, forWhat) {
+					return false, fmt.Sprintf("%s/%s: %+v", kyma.Namespace, kyma.Name, m)
+				}
+			}
+			return true, ""
+		})
 }
 
 // waitsUnmanaged makes mailer 1.1.0, whose upgrade waits, unmanaged and managed again as the runtime's admin. This does
@@ -98,7 +105,8 @@ func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 				if err != nil {
 					return false, err.Error()
 				}
-				if m := moduleOf(kyma, "mailer"); m.State != v1beta2.StateUnmanaged || m.Version != "1.1.0" || m.Maintenance != waits || strings.Contains(m.Message, in2099) != waits {
+				if m := moduleOf(kyma, "mailer"); m.State != v1beta2.StateUnmanaged || m.Version != "1.1.0" ||
+					m.Maintenance != waits || strings.Contains(m.Message, in2099) != waits {
 					return false, fmt.Sprintf("%s: %+v", kyma.Namespace, m)
 				}
 			}
@@ -131,7 +139,8 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 	amend(t, f, calm, func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelPlan] = "calm" })
 
 	promote(t, f, "1.9.0")
-	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0"), sample.Channel("fast", "1.1.0")))
+	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0"),
+		sample.Channel("fast", "1.1.0")))
 	t.Run("where a window is open the upgrade takes place", func(t *testing.T) {
 		must(t, calm.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 	})
@@ -143,7 +152,8 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 		if record.Status.State != v1beta2.StateReady {
 			t.Errorf("a runtime whose upgrades wait is %s", record.Status.State)
 		}
-		if why, err := f.Why(ctx, "busy", "scaler"); err != nil || !strings.Contains(why, "module scaler stays at version 1.7.0: the upgrade to version 1.9.0") {
+		if why, err := f.Why(ctx, "busy", "scaler"); err != nil ||
+			!strings.Contains(why, "module scaler stays at version 1.7.0: the upgrade to version 1.9.0") {
 			t.Errorf("why says %s, %v", why, err)
 		}
 	})
@@ -168,7 +178,8 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 		must(t, busy.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 	})
 	t.Run("a runtime's admin upgrades before the window only with the operator's permission", func(t *testing.T) {
-		must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.2.0"), sample.Channel("fast", "1.2.0")))
+		must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.2.0"),
+			sample.Channel("fast", "1.2.0")))
 		untilWaiting(t, busy, "mailer", "1.1.0", in2099)
 		waitsUnmanaged(t, f, busy)
 		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.SkipMaintenanceWindows = true }))
@@ -217,7 +228,8 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	})
 	until(t, 30*time.Second, "windows that mean nothing are refused by field", func() (bool, string) {
 		why, err := f.Why(ctx, "one")
-		return err == nil && strings.Contains(why, `annotation kyma-pull.dev/maintenance-windows: [0].begin: "21:00"`), why
+		return err == nil && strings.Contains(why, `annotation kyma-pull.dev/maintenance-windows: [0].begin: "21:00"`),
+			why
 	})
 	if version := installedVersion(t, r, "scaler"); version != "1.7.0" {
 		t.Errorf("upgraded to %s by windows that mean nothing", version)
@@ -225,7 +237,9 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 
 	begin := time.Now().Add(20*time.Second + 4*known).Truncate(time.Second)
 	amend(t, f, r, func(k *v1beta2.Kyma) {
-		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: "[" + dated(t, begin, begin.Add(2*time.Hour)) + "]"}
+		k.Annotations = map[string]string{
+			v1beta2.AnnotationMaintenanceWindows: "[" + dated(t, begin, begin.Add(2*time.Hour)) + "]",
+		}
 	})
 	until(t, 20*time.Second, "the agent knows the runtime's own window", func() (bool, string) {
 		own, err := r.Kyma(ctx)
@@ -259,8 +273,8 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	}
 }
 
-// TestDisconnectedRuntimeUpgradesWhenItsAdminChose proves that a runtime's admin chooses the time of an upgrade before the
-// operator's window: the choice is reported to the control plane, and counts without a connection.
+// TestDisconnectedRuntimeUpgradesWhenItsAdminChose proves that a runtime's admin chooses the time of an upgrade before
+// the operator's window: the choice is reported to the control plane, and counts without a connection.
 func TestDisconnectedRuntimeUpgradesWhenItsAdminChose(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)

@@ -28,11 +28,15 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	}
 	must(t, err)
 	t.Cleanup(func() { _ = z.Stop() })
-	courier := sample.Version{Module: "courier", Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n"}
+	courier := sample.Version{
+		Module: "courier", Version: "1.0.0",
+		Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: courier, namespace: kyma-system}\n",
+	}
 	archive := t.TempDir() // its content is copied to the fleet's registry
 	must(t, sample.WriteArchive(ctx, archive, courier))
 	f := newFleet(t, fleet.Options{RegistryHost: z.Host(), PublisherFlags: []string{
-		"--components", archive, "--registry-check-interval", "1s", "--component-poll-interval", "1s", "--keys-poll-interval", "1s",
+		"--components", archive, "--registry-check-interval", "1s", "--component-poll-interval", "1s",
+		"--keys-poll-interval", "1s",
 	}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
 	must(t, f.Control.Create(ctx, courier.Template()))
@@ -45,7 +49,9 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	must(t, err)
 	gone := fleet.NewKyma("gone", "regular", "mailer")
 	must(t, f.Control.Create(ctx, gone))
-	until(t, 60*time.Second, "the other runtime has a bundle", func() (bool, string) { return has(t, f, "runtimes/gone", bundle.TagDesired), "none yet" })
+	until(t, 60*time.Second, "the other runtime has a bundle", func() (bool, string) {
+		return has(t, f, "runtimes/gone", bundle.TagDesired), "none yet"
+	})
 	promote(t, f, "1.8.0")
 	must(t, one.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	until(t, 2*time.Minute, "zot collects a bundle that another took the place of", func() (bool, string) {
@@ -61,7 +67,8 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 	pruned := func(args ...string) {
 		t.Helper()
 		output, code := fleet.Run(ctx, f.Binaries().Publisher, append([]string{
-			"registry", "prune", "--to", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"),
+			"registry", "prune", "--to", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"), "--kubeconfig",
+			filepath.Join(f.Dir, "kcp.kubeconfig"),
 		}, args...)...)
 		if code != 0 {
 			t.Fatalf("exit code %d\n%s", code, output)
@@ -80,7 +87,9 @@ func TestZotGarbageCollectionKeepsFleetContent(t *testing.T) {
 		must(t, err)
 		return len(paths)
 	}
-	until(t, 2*time.Minute, "zot collects the blobs of the runtime that is gone", func() (bool, string) { return blobs() == 0, "some are there" })
+	until(t, 2*time.Minute, "zot collects the blobs of the runtime that is gone", func() (bool, string) {
+		return blobs() == 0, "some are there"
+	})
 	must(t, f.StartPublisher())
 	modules["scaler"] = "1.8.0"
 	two := runtimeWith(t, f, "two", modules)

@@ -31,13 +31,14 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 	if err := r.API.Delete(ctx, found.DeepCopy()); err != nil {
 		return fmt.Errorf("delete %s in %s: %w", o, r.ID, err)
 	}
-	return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%s is back in %s after it was deleted", o, r.ID), func() (bool, string) {
-		now, err := read(ctx, r, o)
-		if err != nil || now == nil || now.GetUID() == found.GetUID() {
-			return false, fmt.Sprintf("there: %t, %v", now != nil, err)
-		}
-		return ready(ctx, r, a.module.name)
-	})
+	return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%s is back in %s after it was deleted", o, r.ID),
+		func() (bool, string) {
+			now, err := read(ctx, r, o)
+			if err != nil || now == nil || now.GetUID() == found.GetUID() {
+				return false, fmt.Sprintf("there: %t, %v", now != nil, err)
+			}
+			return ready(ctx, r, a.module.name)
+		})
 }
 
 // changed changes a field of the first object that has a suitable one, and waits until the agent has reverted it.
@@ -56,17 +57,18 @@ func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 			return fmt.Errorf("change %s in %s: %w", o, r.ID, err)
 		}
 		want, _, _ := unstructured.NestedFieldNoCopy(found.Object, path...)
-		return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%v of %s is changed back in %s", path, o, r.ID), func() (bool, string) {
-			now, err := read(ctx, r, o)
-			if err != nil || now == nil {
-				return false, fmt.Sprintf("there: %t, %v", now != nil, err)
-			}
-			have, _, _ := unstructured.NestedFieldNoCopy(now.Object, path...)
-			if !equality.Semantic.DeepEqual(have, want) {
-				return false, fmt.Sprint(have)
-			}
-			return ready(ctx, r, a.module.name)
-		})
+		return fleet.Until(ctx, a.options.ReadyWithin, fmt.Sprintf("%v of %s is changed back in %s", path, o, r.ID),
+			func() (bool, string) {
+				now, err := read(ctx, r, o)
+				if err != nil || now == nil {
+					return false, fmt.Sprintf("there: %t, %v", now != nil, err)
+				}
+				have, _, _ := unstructured.NestedFieldNoCopy(now.Object, path...)
+				if !equality.Semantic.DeepEqual(have, want) {
+					return false, fmt.Sprint(have)
+				}
+				return ready(ctx, r, a.module.name)
+			})
 	}
 	return nil
 }

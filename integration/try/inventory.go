@@ -53,12 +53,15 @@ func names(objects []object) string {
 // inventory returns the module's objects from the agent's record, with its default CR.
 func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, error) {
 	manifest := &v1beta2.Manifest{}
-	if err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest); err != nil {
+	if err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module},
+		manifest); err != nil {
 		return nil, fmt.Errorf("read the Manifest of %s in %s: %w", module, r.ID, err)
 	}
 	var all []object
 	for _, s := range manifest.Status.Synced {
-		all = append(all, object{schema.GroupVersionKind(s.GroupVersionKind), client.ObjectKey{Namespace: s.Namespace, Name: s.Name}})
+		all = append(all, object{
+			schema.GroupVersionKind(s.GroupVersionKind), client.ObjectKey{Namespace: s.Namespace, Name: s.Name},
+		})
 	}
 	if len(all) == 0 {
 		return nil, fmt.Errorf("the Manifest of %s in %s names no objects", module, r.ID)
@@ -115,7 +118,8 @@ func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]t
 
 // deletable returns the object whose deletion costs least: never data, a definition or a namespace.
 func deletable(objects []object) (object, bool) {
-	for _, kind := range []string{"ConfigMap", "Service", "ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role", "ServiceAccount", "Deployment"} {
+	for _, kind := range []string{"ConfigMap", "Service", "ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role",
+		"ServiceAccount", "Deployment"} {
 		if at := slices.IndexFunc(objects, func(o object) bool { return o.Kind == kind }); at >= 0 {
 			return objects[at], true
 		}
@@ -137,7 +141,8 @@ func change(o *unstructured.Unstructured) []string {
 			return []string{"data"}
 		}
 	case "ClusterRole", "Role":
-		if rules, _, _ := unstructured.NestedSlice(o.Object, "rules"); len(rules) > 0 && o.Object["aggregationRule"] == nil {
+		if rules, _, _ := unstructured.NestedSlice(o.Object, "rules"); len(rules) > 0 &&
+			o.Object["aggregationRule"] == nil {
 			_ = unstructured.SetNestedSlice(o.Object, []any{}, "rules")
 			return []string{"rules"}
 		}

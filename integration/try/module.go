@@ -43,7 +43,9 @@ func (o Options) module() (module, error) {
 	case m.from == m.to:
 		return m, fmt.Errorf("component %s: %s is both the version to upgrade from and to", o.Component, m.to)
 	case len(o.Components) == 0:
-		return m, fmt.Errorf("component %s: give a registry path, an archive or a folder of archives that has it", o.Component)
+		return m,
+			fmt.Errorf("component %s: give a registry path, an archive or a folder of archives that has it",
+				o.Component)
 	}
 	for _, source := range o.Components {
 		found, err := sources(source)
@@ -70,7 +72,8 @@ func (o Options) sample() (module, error) {
 	if o.Ground != nil || o.Fleet != nil { // one with running pods, if there are any
 		from, to = samplemodule.Good(), samplemodule.Better()
 	}
-	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version, samples: []sample.Version{from, to}}, nil
+	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version,
+		samples: []sample.Version{from, to}}, nil
 }
 
 // sources returns the publisher's sources of components: the name itself, or each archive in a folder that is not an
@@ -94,7 +97,8 @@ func sources(name string) ([]string, error) {
 	}
 	var found []string
 	for _, e := range entries {
-		if p := filepath.Join(location, e.Name()); archive(p) || strings.HasSuffix(p, ".tgz") || strings.HasSuffix(p, ".tar") {
+		if p := filepath.Join(location, e.Name()); archive(p) || strings.HasSuffix(p, ".tgz") ||
+			strings.HasSuffix(p, ".tar") {
 			found = append(found, p)
 		}
 	}
@@ -112,12 +116,16 @@ func archive(folder string) bool {
 
 // template returns the given ModuleTemplate of a version, or a minimal one.
 func (m module) template(version string, given []*v1beta2.ModuleTemplate) *v1beta2.ModuleTemplate {
-	at := slices.IndexFunc(given, func(t *v1beta2.ModuleTemplate) bool { return t.Spec.ModuleName == m.name && t.Spec.Version == version })
+	at := slices.IndexFunc(given, func(t *v1beta2.ModuleTemplate) bool {
+		return t.Spec.ModuleName == m.name && t.Spec.Version == version
+	})
 	if at < 0 {
 		return sample.Version{Module: m.name, Version: version}.Template()
 	}
 	t := given[at].DeepCopy()
-	t.ObjectMeta = metav1.ObjectMeta{Namespace: sample.Namespace, Name: t.Name, Labels: t.Labels, Annotations: t.Annotations}
+	t.ObjectMeta = metav1.ObjectMeta{
+		Namespace: sample.Namespace, Name: t.Name, Labels: t.Labels, Annotations: t.Annotations,
+	}
 	if t.Spec.Descriptor.Raw == nil {
 		t.Spec.Descriptor = runtime.RawExtension{Raw: []byte(`{}`)}
 	}

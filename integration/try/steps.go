@@ -70,7 +70,10 @@ func (a *attempt) start(ctx context.Context) error {
 		for _, source := range m.components {
 			flags = append(flags, "--components", source)
 		}
-		a.fleet = fleet.New(fleet.Options{Dir: o.Dir, Progress: o.Progress, Patience: o.ReadyWithin, PublisherFlags: flags, Clusters: o.Clusters, Ground: o.Ground})
+		a.fleet = fleet.New(fleet.Options{
+			Dir: o.Dir, Progress: o.Progress, Patience: o.ReadyWithin, PublisherFlags: flags, Clusters: o.Clusters,
+			Ground: o.Ground,
+		})
 		if err := a.fleet.Up(ctx); err != nil {
 			return err
 		}
@@ -87,7 +90,8 @@ func (a *attempt) start(ctx context.Context) error {
 // offer adds both versions to the control plane's catalog.
 func (a *attempt) offer(ctx context.Context) error {
 	for _, v := range a.module.samples {
-		if err := a.fleet.Offer(ctx, v); err != nil && !apierrors.IsAlreadyExists(err) { // by an earlier try on the same fleet
+		// by an earlier try on the same fleet
+		if err := a.fleet.Offer(ctx, v); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
 	}
@@ -96,7 +100,8 @@ func (a *attempt) offer(ctx context.Context) error {
 		for _, source := range a.module.components {
 			args = append(args, "--components", source)
 		}
-		if said, code := fleet.Run(ctx, a.fleet.Binaries().Publisher, append(args, a.options.RegistryFlags...)...); code != 0 {
+		if said, code := fleet.Run(ctx, a.fleet.Binaries().Publisher,
+			append(args, a.options.RegistryFlags...)...); code != 0 {
 			return fmt.Errorf("read component %s:%s: %s", a.module.component, t.Spec.Version, said)
 		}
 		if err := a.fleet.Control.Create(ctx, t); err != nil {
@@ -142,7 +147,9 @@ func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runti
 		return r, err
 	}
 	return r, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		spec.Modules = append(spec.Modules, v1beta2.Module{Name: a.module.name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		spec.Modules = append(spec.Modules, v1beta2.Module{
+			Name: a.module.name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	})
 }
 
@@ -167,7 +174,9 @@ func (a *attempt) withdraw(ctx context.Context) error {
 	}
 	c, in := a.fleet.Control, client.InNamespace(sample.Namespace)
 	problems := []error{
-		client.IgnoreNotFound(c.Delete(ctx, &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: fleet.PolicyName}})),
+		client.IgnoreNotFound(c.Delete(ctx, &v1alpha1.RolloutPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: fleet.PolicyName},
+		})),
 		c.DeleteAllOf(ctx, &v1alpha1.Rollout{}, in),
 		client.IgnoreNotFound(c.Delete(ctx, sample.Release(a.module.name, a.module.component))),
 	}

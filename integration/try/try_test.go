@@ -15,15 +15,23 @@ import (
 
 func TestUntriableModuleIsReported(t *testing.T) {
 	with := func(components, templates []string) Options {
-		return Options{Component: "example.org/module/mailer", From: "1.0.0", To: "1.1.0", Components: components, Templates: templates}
+		return Options{
+			Component: "example.org/module/mailer", From: "1.0.0", To: "1.1.0", Components: components,
+			Templates: templates,
+		}
 	}
 	for name, c := range map[string]struct {
 		options Options
 		says    string
 	}{
-		"versions without a component":     {Options{From: "1.0.0"}, "not of which component"},
-		"a component without versions":     {Options{Component: "example.org/mailer", To: "1.1.0"}, "give the versions"},
-		"the same version twice":           {Options{Component: "example.org/mailer", From: "1.0.0", To: "1.0.0"}, "both the version to upgrade from and to"},
+		"versions without a component": {Options{From: "1.0.0"}, "not of which component"},
+		"a component without versions": {
+			Options{Component: "example.org/mailer", To: "1.1.0"}, "give the versions",
+		},
+		"the same version twice": {
+			Options{Component: "example.org/mailer", From: "1.0.0", To: "1.0.0"},
+			"both the version to upgrade from and to",
+		},
 		"a component that is nowhere":      {with(nil, nil), "give a registry path"},
 		"an archive that is not there":     {with([]string{"ctf:/nowhere"}, nil), "components ctf:/nowhere"},
 		"a folder without archives":        {with([]string{t.TempDir()}, nil), "contains none"},
@@ -48,8 +56,10 @@ func file(t *testing.T, text string) string {
 func TestComponentsComeFromArchivesInAFolderAndTemplatesFromFiles(t *testing.T) {
 	folder := t.TempDir()
 	archive := filepath.Join(folder, "mailer-1.0.0")
-	if err := errors.Join(os.Mkdir(archive, 0o700), os.WriteFile(filepath.Join(archive, "artifact-index.json"), []byte("{}"), 0o600),
-		os.WriteFile(filepath.Join(folder, "mailer-1.1.0.tgz"), nil, 0o600), os.WriteFile(filepath.Join(folder, "README.md"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(archive, 0o700),
+		os.WriteFile(filepath.Join(archive, "artifact-index.json"), []byte("{}"), 0o600),
+		os.WriteFile(filepath.Join(folder, "mailer-1.1.0.tgz"), nil, 0o600),
+		os.WriteFile(filepath.Join(folder, "README.md"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	template := file(t, `kind: ModuleTemplate
@@ -70,7 +80,8 @@ kind: ConfigMap
 		t.Errorf("module %s of %v, want %v", m.name, m.components, want)
 	}
 	from, to := m.templates[0], m.templates[1]
-	if from.Name != "mailer-one" || from.Namespace != "kcp-system" || !from.Spec.RequiresDowntime || len(from.Spec.Descriptor.Raw) == 0 {
+	if from.Name != "mailer-one" || from.Namespace != "kcp-system" || !from.Spec.RequiresDowntime ||
+		len(from.Spec.Descriptor.Raw) == 0 {
 		t.Errorf("the given template became %+v", from)
 	}
 	if to.Name != "mailer-1.1.0" || to.Spec.Version != "1.1.0" {
@@ -88,15 +99,20 @@ func TestFaultsHitOnlyExpendableObjects(t *testing.T) {
 	if o, ok := deletable(of("CustomResourceDefinition", "Deployment", "ConfigMap")); !ok || o.Kind != "ConfigMap" {
 		t.Errorf("would delete %s, %t", o, ok)
 	}
-	if o, ok := deletable(of("CustomResourceDefinition", "Namespace", "Secret", "PersistentVolumeClaim", "StatefulSet", "Mailer")); ok {
+	if o, ok := deletable(of("CustomResourceDefinition", "Namespace", "Secret", "PersistentVolumeClaim", "StatefulSet",
+		"Mailer")); ok {
 		t.Errorf("would delete %s", o)
 	}
 	for kind, path := range map[string]string{
-		"ConfigMap": "data", "ClusterRole": "rules", "Deployment": "spec.template.spec.containers", "Secret": "", "Namespace": "",
+		"ConfigMap": "data", "ClusterRole": "rules", "Deployment": "spec.template.spec.containers", "Secret": "",
+		"Namespace": "",
 	} {
 		o := &unstructured.Unstructured{Object: map[string]any{
-			"kind": kind, "data": map[string]any{"level": "info"}, "rules": []any{map[string]any{"verbs": []any{"get"}}},
-			"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": "a"}}}}},
+			"kind": kind, "data": map[string]any{"level": "info"},
+			"rules": []any{map[string]any{"verbs": []any{"get"}}},
+			"spec": map[string]any{
+				"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"image": "a"}}}},
+			},
 		}}
 		before := o.DeepCopy()
 		if changed := change(o); strings.Join(changed, ".") != path {
@@ -107,7 +123,8 @@ func TestFaultsHitOnlyExpendableObjects(t *testing.T) {
 			t.Errorf("%s: changed to %v", kind, o.Object)
 		}
 	}
-	for _, o := range []map[string]any{{"kind": "ConfigMap"}, {"kind": "ConfigMap", "immutable": true, "data": map[string]any{"level": "info"}}} {
+	for _, o := range []map[string]any{{"kind": "ConfigMap"},
+		{"kind": "ConfigMap", "immutable": true, "data": map[string]any{"level": "info"}}} {
 		if changed := change(&unstructured.Unstructured{Object: o}); changed != nil {
 			t.Errorf("changes %v of %v", changed, o)
 		}

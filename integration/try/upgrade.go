@@ -26,7 +26,10 @@ func course(readyWithin time.Duration) v1alpha1.Course {
 	return v1alpha1.Course{
 		OnFailure: v1alpha1.OnFailureRollback,
 		Waves: []v1alpha1.Wave{
-			{Name: "canary", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{labelStage: canary}}, Deadline: deadline},
+			{
+				Name: "canary", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{labelStage: canary}},
+				Deadline: deadline,
+			},
 			{Name: "others", Percent: &all, Deadline: deadline},
 		},
 	}
@@ -109,7 +112,8 @@ func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 		}
 		status = rollout.Status
 		switch status.State {
-		case v1alpha1.RolloutSucceeded, v1alpha1.RolloutRolledBack, v1alpha1.RolloutStopped, v1alpha1.RolloutSuperseded, v1alpha1.RolloutWaiting:
+		case v1alpha1.RolloutSucceeded, v1alpha1.RolloutRolledBack, v1alpha1.RolloutStopped, v1alpha1.RolloutSuperseded,
+			v1alpha1.RolloutWaiting:
 			return true, ""
 		default:
 			return false, fmt.Sprintf("%s: %s", status.State, status.Message)
@@ -120,7 +124,8 @@ func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 
 // withdrawn returns the reason why the rollout did not succeed, and whether the runtimes were rolled back as required.
 func (a *attempt) withdrawn(ctx context.Context, status v1alpha1.RolloutStatus) error {
-	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes went back: %s", a.rollout, status.State, status.Reverted, status.Total, status.Message)
+	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes went back: %s", a.rollout, status.State, status.Reverted,
+		status.Total, status.Message)
 	for _, f := range status.Failures {
 		why += fmt.Sprintf("\n%s, wave %s: %s", f.Runtime, f.Wave, strings.TrimSpace(f.Reason))
 	}
@@ -139,7 +144,8 @@ func (a *attempt) undo(ctx context.Context) error {
 		if err != nil {
 			return false, err.Error()
 		}
-		return rollout.Status.State == v1alpha1.RolloutRolledBack, fmt.Sprintf("%s: %s", rollout.Status.State, rollout.Status.Message)
+		return rollout.Status.State == v1alpha1.RolloutRolledBack,
+			fmt.Sprintf("%s: %s", rollout.Status.State, rollout.Status.Message)
 	})
 	if err != nil {
 		return err

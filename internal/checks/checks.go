@@ -215,7 +215,8 @@ func Reported(states []State) []bundle.ReportedCheck {
 	for _, s := range states {
 		reported = append(reported, bundle.ReportedCheck{
 			CheckOutcome: v1beta2.CheckOutcome{
-				Name: s.Name, Result: cmp.Or(s.Result, v1beta2.CheckInconclusive), Value: s.Value, Before: s.Before, Message: s.Message,
+				Name: s.Name, Result: cmp.Or(s.Result, v1beta2.CheckInconclusive), Value: s.Value, Before: s.Before,
+				Message: s.Message,
 			},
 			Passes: s.Passes, Failures: s.Failures, Unknowns: s.Unknowns,
 		})

@@ -49,12 +49,8 @@ func measure(d Definition, measured string) State {
 	s := Continue([]Definition{d}, nil)[0]
 	verdicts := map[rune]Verdict{'s': Success, 'f': Failure, 'u': Unknown}
 	for i, v := range measured {
-		s = Next(
-			d,
-			s,
-			Measurement{Verdict: verdicts[v], Message: "because", Value: "7"},
-			start.Add(time.Duration(i)*time.Minute),
-		)
+		s = Next(d, s, Measurement{Verdict: verdicts[v], Message: "because", Value: "7"},
+			start.Add(time.Duration(i)*time.Minute))
 	}
 	return s
 }
@@ -67,7 +63,8 @@ func TestResultsNeverClaimMoreThanWasMeasured(t *testing.T) {
 				Draw(t, "success"),
 			FailureThreshold: rapid.Int32Range(1, 5).Draw(t, "failure"),
 		})
-		measured := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"s", "f", "u"}), 1, 30).Draw(t, "measured"), "")
+		measured := strings.Join(rapid.SliceOfN(rapid.SampledFrom([]string{"s", "f", "u"}), 1, 30).Draw(t, "measured"),
+			"")
 		s := measure(d, measured)
 		failed := strings.Contains(measured, strings.Repeat("f", int(d.FailureThreshold)))
 		passed := strings.HasSuffix(measured, strings.Repeat("s", int(d.SuccessThreshold)))
@@ -79,14 +76,8 @@ func TestResultsNeverClaimMoreThanWasMeasured(t *testing.T) {
 			want = v1beta2.CheckPassed
 		}
 		if s.Result != want {
-			t.Fatalf(
-				"%s with thresholds %d and %d: %s, want %s",
-				measured,
-				d.SuccessThreshold,
-				d.FailureThreshold,
-				s.Result,
-				want,
-			)
+			t.Fatalf("%s with thresholds %d and %d: %s, want %s", measured, d.SuccessThreshold, d.FailureThreshold,
+				s.Result, want)
 		}
 		if total := int(s.Passes + s.Failures + s.Unknowns); total != len(measured) {
 			t.Fatalf("%s: counted %d", measured, total)
@@ -99,12 +90,8 @@ func TestMessagesExplainFailedAndInconclusiveResults(t *testing.T) {
 	require.Empty(t, measure(d, "sss").Message)
 	require.Equal(t, "because", measure(d, "u").Message)
 	require.Equal(t, "because", measure(d, "fff").Message)
-	s := Next(
-		d,
-		State{},
-		Measurement{Verdict: Failure, Message: strings.Repeat("x", 5000), Value: strings.Repeat("9", 99)},
-		start,
-	)
+	s := Next(d, State{},
+		Measurement{Verdict: Failure, Message: strings.Repeat("x", 5000), Value: strings.Repeat("9", 99)}, start)
 	require.Len(t, s.Message, bundle.MaxCheckMessageBytes)
 	require.Len(t, s.Value, bundle.MaxCheckValueBytes)
 }
@@ -117,13 +104,25 @@ func TestChecksAreMeasuredWhileTheWaveNeedsThem(t *testing.T) {
 		measured bool
 		due      time.Time
 	}{
-		"a module that is not ready":            {State{}, time.Time{}, false, time.Time{}},
-		"the first measurement":                 {State{}, start, true, start},
-		"the next measurement":                  {State{Measured: start, Result: v1beta2.CheckPassed}, start, true, start.Add(30 * time.Second)},
-		"a passed check after its time":         {State{Measured: start.Add(time.Hour), Result: v1beta2.CheckPassed}, start, false, time.Time{}},
-		"a failed check":                        {State{Measured: start, Result: v1beta2.CheckFailed}, start, false, time.Time{}},
-		"an inconclusive check after its time":  {State{Measured: start.Add(time.Hour), Result: v1beta2.CheckInconclusive}, start, true, start.Add(time.Hour + 30*time.Second)},
-		"an inconclusive check after the limit": {State{Measured: start.Add(bundle.MaxCheckFor), Result: v1beta2.CheckInconclusive}, start, false, time.Time{}},
+		"a module that is not ready": {State{}, time.Time{}, false, time.Time{}},
+		"the first measurement":      {State{}, start, true, start},
+		"the next measurement": {
+			State{Measured: start, Result: v1beta2.CheckPassed}, start, true, start.Add(30 * time.Second),
+		},
+		"a passed check after its time": {
+			State{Measured: start.Add(time.Hour), Result: v1beta2.CheckPassed}, start, false, time.Time{},
+		},
+		"a failed check": {
+			State{Measured: start, Result: v1beta2.CheckFailed}, start, false, time.Time{},
+		},
+		"an inconclusive check after its time": {
+			State{Measured: start.Add(time.Hour), Result: v1beta2.CheckInconclusive}, start, true,
+			start.Add(time.Hour + 30*time.Second),
+		},
+		"an inconclusive check after the limit": {
+			State{Measured: start.Add(bundle.MaxCheckFor), Result: v1beta2.CheckInconclusive}, start, false,
+			time.Time{},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			due, measured := Due(d, c.state, c.ready, time.Hour)
@@ -188,21 +187,19 @@ func TestResultsOutlastUnreadableDefinitions(t *testing.T) {
 
 func TestReportedResultsAreAcceptable(t *testing.T) {
 	reported := Reported([]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 3}, {Name: "a"}})
-	require.NoError(
-		t,
-		(bundle.Report{Time: start, Modules: []bundle.ReportedModule{{Name: "keda", Checks: reported}}}).Check(),
-	)
+	require.NoError(t, (bundle.Report{Time: start, Modules: []bundle.ReportedModule{{Name: "keda", Checks: reported}}}).
+		Check())
 	require.Equal(t, v1beta2.CheckInconclusive, reported[0].Result)
 	require.Equal(t, int32(3), reported[1].Passes)
 	again := Reported(
-		[]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 4, Value: "1"}, {Name: "a", Unknowns: 1, Message: "later"}},
+		[]State{
+			{Name: "b", Result: v1beta2.CheckPassed, Passes: 4, Value: "1"}, {Name: "a", Unknowns: 1, Message: "later"},
+		},
 	)
 	require.Equal(t, Lasting(reported), Lasting(again), "counts and values are not worth a report")
-	require.NotEqual(
-		t,
-		Lasting(reported),
-		Lasting(Reported([]State{{Name: "b", Result: v1beta2.CheckFailed}, {Name: "a"}})),
-	)
+	require.NotEqual(t, Lasting(reported), Lasting(Reported([]State{
+		{Name: "b", Result: v1beta2.CheckFailed}, {Name: "a"},
+	})))
 }
 
 func TestNumbersAreComparedWithTheirBounds(t *testing.T) {
@@ -215,25 +212,56 @@ func TestNumbersAreComparedWithTheirBounds(t *testing.T) {
 		want   Verdict
 		text   string
 	}{
-		"below max":                          {fleet.PromQLCheck{Max: "0.25"}, 0.2, "", Success, ""},
-		"at max":                             {fleet.PromQLCheck{Max: "0.25"}, 0.25, "", Success, ""},
-		"above max":                          {fleet.PromQLCheck{Max: "0.25"}, 0.3, "", Failure, "the value 0.3 is above max 0.25"},
-		"below min":                          {fleet.PromQLCheck{Min: "3"}, 2, "", Failure, "the value 2 is below min 3"},
-		"not a number":                       {fleet.PromQLCheck{Max: "1"}, inf - inf, "", Unknown, "want a finite number"},
-		"infinite":                           {fleet.PromQLCheck{Max: "1"}, inf, "", Unknown, "want a finite number"},
-		"an increase within the limit":       {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.2, "1", Success, ""},
-		"an increase above the limit":        {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.5, "1", Failure, "increased by 50%, from 1 to 1.5 (maxIncreasePercent is 20)"},
-		"a decrease":                         {fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 0.5, "1", Success, ""},
-		"a negative value that increases":    {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, -5, "-10", Failure, "increased by 50%"},
-		"rounding is not an increase":        {fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 1.0 / 3, FormatNumber(1.0 / 3), Success, ""},
-		"no value before":                    {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "", Unknown, "no value from before the upgrade"},
-		"no value before, but a bound":       {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "", Success, ""},
-		"no value before, above the bound":   {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 3, "", Failure, "above max"},
-		"from zero":                          {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "0", Unknown, "set max"},
-		"from zero with a bound":             {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "0", Success, ""},
-		"zero stays zero":                    {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 0, "0", Success, ""},
-		"a damaged value before":             {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "many", Unknown, "no value from before"},
-		"an increase, although below max":    {fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1.5, "1", Failure, "increased by 50%"},
+		"below max": {fleet.PromQLCheck{Max: "0.25"}, 0.2, "", Success, ""},
+		"at max":    {fleet.PromQLCheck{Max: "0.25"}, 0.25, "", Success, ""},
+		"above max": {
+			fleet.PromQLCheck{Max: "0.25"}, 0.3, "", Failure, "the value 0.3 is above max 0.25",
+		},
+		"below min": {
+			fleet.PromQLCheck{Min: "3"}, 2, "", Failure, "the value 2 is below min 3",
+		},
+		"not a number": {
+			fleet.PromQLCheck{Max: "1"}, inf - inf, "", Unknown, "want a finite number",
+		},
+		"infinite": {fleet.PromQLCheck{Max: "1"}, inf, "", Unknown, "want a finite number"},
+		"an increase within the limit": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.2, "1", Success, "",
+		},
+		"an increase above the limit": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.5, "1", Failure,
+			"increased by 50%, from 1 to 1.5 (maxIncreasePercent is 20)",
+		},
+		"a decrease": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 0.5, "1", Success, "",
+		},
+		"a negative value that increases": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, -5, "-10", Failure, "increased by 50%",
+		},
+		"rounding is not an increase": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(0)}, 1.0 / 3, FormatNumber(1.0 / 3), Success, "",
+		},
+		"no value before": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "", Unknown, "no value from before the upgrade",
+		},
+		"no value before, but a bound": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "", Success, "",
+		},
+		"no value before, above the bound": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 3, "", Failure, "above max",
+		},
+		"from zero": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "0", Unknown, "set max",
+		},
+		"from zero with a bound": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "0", Success, "",
+		},
+		"zero stays zero": {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 0, "0", Success, ""},
+		"a damaged value before": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "many", Unknown, "no value from before",
+		},
+		"an increase, although below max": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1.5, "1", Failure, "increased by 50%",
+		},
 		"a bound that is not a number":       {fleet.PromQLCheck{Max: "many"}, 1, "", Unknown, "not a number"},
 		"the longest number fits in a value": {fleet.PromQLCheck{Max: "1"}, -1.7976931348623157e308, "", Success, ""},
 	} {
@@ -248,9 +276,13 @@ func TestNumbersAreComparedWithTheirBounds(t *testing.T) {
 
 func TestShippedChecksAreReadStrictly(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"a check":                {"checks:\n- name: a\n  cel: {expression: 'true'}\n", ""},
-		"a Job":                  {"checks:\n- name: a\n  job: {namespace: b, template: {template: {spec: {containers: []}}}}\n", ""},
-		"an unknown field":       {"checks:\n- name: a\n  cell: {expression: 'true'}\n", `unknown field "checks[0].cell"`},
+		"a check": {"checks:\n- name: a\n  cel: {expression: 'true'}\n", ""},
+		"a Job": {
+			"checks:\n- name: a\n  job: {namespace: b, template: {template: {spec: {containers: []}}}}\n", "",
+		},
+		"an unknown field": {
+			"checks:\n- name: a\n  cell: {expression: 'true'}\n", `unknown field "checks[0].cell"`,
+		},
 		"a field twice":          {"checks:\n- name: a\n  name: b\n", "appears twice"},
 		"an alias":               {"checks: &a\n- name: a\nmore: *a\n", "anchors and aliases"},
 		"two documents":          {"checks: []\n---\nchecks: []\n", "more than 1 documents"},

@@ -62,7 +62,8 @@ func JudgeNumber(q fleet.PromQLCheck, value float64, before string) Measurement 
 	case past == 0 && bounded:
 		return m
 	case past == 0:
-		return unknown(fmt.Sprintf("the value increased from 0 to %s, so the increase has no percentage: set max", m.Value))
+		return unknown(fmt.Sprintf("the value increased from 0 to %s, so the increase has no percentage: set max",
+			m.Value))
 	case increase > math.Abs(past)*float64(*q.MaxIncreasePercent)/100:
 		return failed("the value increased by %.0f%%, from %s to %s (maxIncreasePercent is %d)",
 			100*increase/math.Abs(past), before, m.Value, *q.MaxIncreasePercent)

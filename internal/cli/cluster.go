@@ -30,7 +30,8 @@ const (
 func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 	c.what = what
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig of "+what+"; default: $KUBECONFIG, then ~/.kube/config, then a Pod's own ServiceAccount")
+	own.StringVar(&c.kubeconfig, "kubeconfig", "",
+		"kubeconfig of "+what+"; default: $KUBECONFIG, then ~/.kube/config, then a Pod's own ServiceAccount")
 	names := clientcmd.RecommendedConfigOverrideFlags("")
 	names.CurrentContext.Description = "context of the kubeconfig"
 	names.ContextOverrideFlags = clientcmd.ContextOverrideFlags{
@@ -48,7 +49,8 @@ func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 	auth.ImpersonateGroups.Description = "group to impersonate; may be repeated"
 	server.APIServer.Description = "URL of the API server"
 	server.CertificateAuthority.Description = "file with the CA certificates of the API server"
-	server.InsecureSkipTLSVerify.Description = "accept any certificate of the API server, which makes the connection insecure"
+	server.InsecureSkipTLSVerify.Description = "accept any certificate of the API server, which makes the connection " +
+		"insecure"
 	server.TLSServerName.Description = "name that the API server's certificate has to be for; default: its host"
 	server.ProxyURL.Description = "proxy to the API server"
 	server.DisableCompression = clientcmd.FlagInfo{}
@@ -59,7 +61,8 @@ func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 // AddTimeoutFlag adds --request-timeout, for commands without watches.
 func (c *Cluster) AddTimeoutFlag(flags *pflag.FlagSet) {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
-	own.StringVar(&c.overrides.Timeout, clientcmd.FlagTimeout, "0", "how long one request to the API server may take, such as 30s; 0: as long as it takes")
+	own.StringVar(&c.overrides.Timeout, clientcmd.FlagTimeout, "0",
+		"how long one request to the API server may take, such as 30s; 0: as long as it takes")
 	c.add(flags, own)
 }
 

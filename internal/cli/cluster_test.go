@@ -59,15 +59,30 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 		wrong       string
 	}{
 		"the current context of $KUBECONFIG": {kubeconfig: two, host: "https://east.example", token: "of-admin"},
-		"another context of it":              {kubeconfig: two, args: "--context west", host: "https://west.example", token: "of-viewer"},
-		"a context of the second file":       {kubeconfig: both, args: "--context north", host: "https://north.example", token: "of-northerner"},
-		"a flag wins over the environment":   {kubeconfig: two, args: "--kubeconfig " + other, host: "https://north.example", token: "of-northerner"},
-		"a cluster and a user of it":         {kubeconfig: two, args: "--cluster west --user admin", host: "https://west.example", token: "of-admin"},
-		"a token":                            {kubeconfig: two, args: "--token mine", host: "https://east.example", token: "mine"},
-		"a server":                           {kubeconfig: two, args: "--server https://south.example", host: "https://south.example", token: "of-admin"},
-		"a context that there is not":        {kubeconfig: two, args: "--context wset", wrong: `"wset" does not exist`},
-		"a file that there is not":           {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
-		"nothing at all":                     {kubeconfig: filepath.Join(dir, "none"), wrong: "the control plane has no kubeconfig: set one with --kubeconfig or $KUBECONFIG"},
+		"another context of it": {
+			kubeconfig: two, args: "--context west", host: "https://west.example", token: "of-viewer",
+		},
+		"a context of the second file": {
+			kubeconfig: both, args: "--context north", host: "https://north.example", token: "of-northerner",
+		},
+		"a flag wins over the environment": {
+			kubeconfig: two, args: "--kubeconfig " + other, host: "https://north.example", token: "of-northerner",
+		},
+		"a cluster and a user of it": {
+			kubeconfig: two, args: "--cluster west --user admin", host: "https://west.example", token: "of-admin",
+		},
+		"a token": {
+			kubeconfig: two, args: "--token mine", host: "https://east.example", token: "mine",
+		},
+		"a server": {
+			kubeconfig: two, args: "--server https://south.example", host: "https://south.example", token: "of-admin",
+		},
+		"a context that there is not": {kubeconfig: two, args: "--context wset", wrong: `"wset" does not exist`},
+		"a file that there is not":    {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
+		"nothing at all": {
+			kubeconfig: filepath.Join(dir, "none"),
+			wrong:      "the control plane has no kubeconfig: set one with --kubeconfig or $KUBECONFIG",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBECONFIG", c.kubeconfig)
@@ -90,19 +105,8 @@ func TestImpersonationAndTimeoutFlags(t *testing.T) {
 	if err := os.WriteFile(path, []byte(north), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config, err := configOf(
-		t,
-		"--kubeconfig",
-		path,
-		"--as",
-		"jane",
-		"--as-group",
-		"a",
-		"--as-group",
-		"b",
-		"--request-timeout",
-		"30s",
-	)
+	config, err := configOf(t, "--kubeconfig", path, "--as", "jane", "--as-group", "a", "--as-group", "b",
+		"--request-timeout", "30s")
 	if err != nil || config.Impersonate.UserName != "jane" ||
 		!slices.Equal(config.Impersonate.Groups, []string{"a", "b"}) ||
 		config.Timeout != 30*time.Second {

@@ -18,7 +18,8 @@ var apiServerPath = regexp.MustCompile(`/api(/v1|s|)(/|$)`)
 // clusterHint returns advice for an API server that does not respond, rejects the user, or belongs to another cluster.
 func clusterHint(err error) string {
 	if server := unreachable(err); server != "" {
-		return "no API server answers at " + server + ": is it running? --kubeconfig, --context or --server name another"
+		return "no API server answers at " + server +
+			": is it running? --kubeconfig, --context or --server name another"
 	}
 	if apierrors.IsUnauthorized(err) {
 		return "the API server does not accept these credentials: --kubeconfig, --context or --token name others"
@@ -32,7 +33,8 @@ func clusterHint(err error) string {
 	case !missing:
 		return ""
 	case strings.HasSuffix(group, "kyma-project.io"):
-		return "this API server has no " + group + ": name the right cluster with --kubeconfig or --context, or install the chart there"
+		return "this API server has no " + group +
+			": name the right cluster with --kubeconfig or --context, or install the chart there"
 	}
 	return "`kubectl api-resources` lists the kinds that the API server has"
 }

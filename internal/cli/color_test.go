@@ -24,18 +24,21 @@ func TestColorsAreForTerminals(t *testing.T) {
 		"a terminal, refused by a flag":   {"never", true, nil, false},
 		"an empty NO_COLOR means nothing": {"auto", true, map[string]string{"NO_COLOR": ""}, true},
 	} {
-		if got, err := colored(c.mode, c.terminal, func(name string) string { return c.env[name] }); got != c.want || err != nil {
+		if got, err := colored(c.mode, c.terminal, func(name string) string { return c.env[name] }); got != c.want ||
+			err != nil {
 			t.Errorf("%s: got %v, %v", name, got, err)
 		}
 	}
-	if code, out := execute(program(nil), nil, "run", "--color", "green"); code != ExitUsage || !strings.Contains(out, `--color "green": want auto, always or never`) {
+	if code, out := execute(program(nil), nil, "run", "--color", "green"); code != ExitUsage ||
+		!strings.Contains(out, `--color "green": want auto, always or never`) {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }
 
 // TestOnlyTheProgramsOwnColorsReachATerminal prints what a runtime may write beside a word in color.
 func TestOnlyTheProgramsOwnColorsReachATerminal(t *testing.T) {
-	for mode, want := range map[string]string{"always": "\x1b[31mFailing\x1b[0m: ", "never": "Failing: ", "auto": "Failing: "} {
+	for mode, want := range map[string]string{"always": "\x1b[31mFailing\x1b[0m: ", "never": "Failing: ",
+		"auto": "Failing: "} {
 		root, _ := NewRoot("program", "is tested", "v0")
 		root.AddCommand(&cobra.Command{Use: "show", RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()

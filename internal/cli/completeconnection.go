@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// CompleteConnections completes contexts, clusters, users and namespaces for all commands below the root that connect to
-// an API server. It reads the kubeconfig and, for namespaces, the API server that the other flags select.
+// CompleteConnections completes contexts, clusters, users and namespaces for all commands below the root that connect
+// to an API server. It reads the kubeconfig and, for namespaces, the API server that the other flags select.
 func CompleteConnections(root *cobra.Command) {
 	for flag, names := range map[string]func(context.Context, *Cluster) ([]string, error){
 		"context": contexts, "cluster": clusters, "user": users, "namespace": namespaces,

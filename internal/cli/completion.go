@@ -37,9 +37,10 @@ func CompleteFlag(cmd *cobra.Command, flag string, names Names) {
 	if cmd.Flags().Lookup(flag) == nil {
 		panic("complete flag --" + flag + ": the flag does not exist")
 	}
-	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return listed(cmd.Context(), args, names)
-	}) // fails only for an unknown flag
+	_ = cmd.RegisterFlagCompletionFunc(flag,
+		func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return listed(cmd.Context(), args, names)
+		}) // fails only for an unknown flag
 }
 
 func listed(ctx context.Context, args []string, names Names) ([]string, cobra.ShellCompDirective) {
@@ -64,7 +65,10 @@ func listed(ctx context.Context, args []string, names Names) ([]string, cobra.Sh
 
 // completeFixed completes flags with a fixed set of values.
 func completeFixed(cmd *cobra.Command) {
-	fixed := map[string][]string{"color": {"auto", "always", "never"}, "log-level": {"trace", "debug", "info", "error"}, "log-format": {"json", "console"}}
+	fixed := map[string][]string{
+		"color": {"auto", "always", "never"}, "log-level": {"trace", "debug", "info", "error"},
+		"log-format": {"json", "console"},
+	}
 	cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
 		values := fixed[flag.Name]
 		if formats, has := flag.Annotations[outputFormats]; has {
@@ -74,7 +78,9 @@ func completeFixed(cmd *cobra.Command) {
 			return
 		}
 		if _, done := cmd.GetFlagCompletionFunc(flag.Name); !done {
-			_ = cmd.RegisterFlagCompletionFunc(flag.Name, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)) // fails only for an unknown flag
+			// fails only for an unknown flag
+			_ = cmd.RegisterFlagCompletionFunc(flag.Name,
+				cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 		}
 	})
 	for _, inner := range cmd.Commands() {
@@ -90,5 +96,7 @@ func asPlugin(root *cobra.Command, program string) {
 	if !is || plugin == "" {
 		return
 	}
-	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl " + strings.ReplaceAll(plugin, "_", "-")}
+	root.Annotations = map[string]string{
+		cobra.CommandDisplayNameAnnotation: "kubectl " + strings.ReplaceAll(plugin, "_", "-"),
+	}
 }

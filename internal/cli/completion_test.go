@@ -17,7 +17,8 @@ func TestShellCompletesNames(t *testing.T) {
 		case "away":
 			return nil, errors.New("no connection")
 		case "hostile":
-			return []string{"fine", "two words", "a\x1b[2J", "", "$(reboot)", "`reboot`", "a;reboot", "a$IFS", "--kubeconfig=/tmp/theirs", "a\u202eb"}, nil
+			return []string{"fine", "two words", "a\x1b[2J", "", "$(reboot)", "`reboot`", "a;reboot", "a$IFS",
+				"--kubeconfig=/tmp/theirs", "a\u202eb"}, nil
 		}
 		return append([]string{"berlin", "tokyo"}, args...), nil
 	}
@@ -65,7 +66,9 @@ func TestKubectlPluginShowsItsCommandLine(t *testing.T) {
 	}
 	root, _ := NewRoot("kcp-publisher", "is tested", "v0")
 	asPlugin(root, "kubectl-kyma_pull")
-	if code, out := execute(root, nil, "statsu"); code != ExitUsage || !strings.HasPrefix(out, "kubectl kyma-pull: unknown command") || !strings.Contains(out, "run `kubectl kyma-pull --help`") {
+	if code, out := execute(root, nil, "statsu"); code != ExitUsage ||
+		!strings.HasPrefix(out, "kubectl kyma-pull: unknown command") ||
+		!strings.Contains(out, "run `kubectl kyma-pull --help`") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }

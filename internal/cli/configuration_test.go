@@ -36,7 +36,8 @@ func section(t *testing.T, page, title string) string {
 
 func TestConfigurationPageListsAllAliases(t *testing.T) {
 	named := map[string]pflag.NormalizedName{}
-	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| `([a-z-]+)` \\|$").FindAllStringSubmatch(section(t, configurationPage(t), "The file"), -1) {
+	for _, row := range regexp.MustCompile("(?m)^\\| `([a-z-]+)` \\| `([a-z-]+)` \\|$").
+		FindAllStringSubmatch(section(t, configurationPage(t), "The file"), -1) {
 		named[row[1]] = pflag.NormalizedName(row[2])
 	}
 	if !maps.Equal(named, fluxNames) {
@@ -51,7 +52,8 @@ func TestConfigurationPageListsAllVariables(t *testing.T) {
 	constant := regexp.MustCompile(`const podName, podUID = ("[A-Z_]+"), ("[A-Z_]+")`)
 	for _, folder := range []string{"apis", "bundle", "internal", "kcp-publisher", "skr-agent"} {
 		err := filepath.WalkDir(filepath.Join(checkout, folder), func(path string, entry os.DirEntry, err error) error {
-			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "clitest") {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+				strings.Contains(path, "clitest") {
 				return err
 			}
 			text, err := os.ReadFile(path)

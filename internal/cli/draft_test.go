@@ -26,7 +26,8 @@ func TestDraftOfARootIsNamedInTheError(t *testing.T) {
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadRoot(path); err == nil || !strings.Contains(err.Error(), "too few root keys signed it") || !strings.Contains(err.Error(), "`kcp-publisher keys sign`") {
+	if _, err := ReadRoot(path); err == nil || !strings.Contains(err.Error(), "too few root keys signed it") ||
+		!strings.Contains(err.Error(), "`kcp-publisher keys sign`") {
 		t.Errorf("got %v", err)
 	}
 }

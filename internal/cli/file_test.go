@@ -61,7 +61,8 @@ func TestWrittenFileKeepsItsMode(t *testing.T) {
 			t.Errorf("got mode %o, want %o: %v", mode(), own, err)
 		}
 	}
-	if err := errors.Join(os.Chmod(path, 0o444), WriteFile(path, []byte("changed"))); !errors.Is(err, fs.ErrPermission) {
+	if err := errors.Join(os.Chmod(path, 0o444), WriteFile(path, []byte("changed"))); !errors.Is(err,
+		fs.ErrPermission) {
 		t.Errorf("a read-only one: %v", err)
 	}
 	if data, err := os.ReadFile(path); err != nil || string(data) != "again" {
@@ -77,7 +78,9 @@ func TestWrittenFileKeepsItsMode(t *testing.T) {
 }
 
 func TestFullDiskIsReportedWithAdvice(t *testing.T) {
-	full := fmt.Errorf("write: %w", &fs.PathError{Op: "write", Path: "/data/keys/.staged.tmp/root.json", Err: syscall.ENOSPC})
+	full := fmt.Errorf("write: %w", &fs.PathError{
+		Op: "write", Path: "/data/keys/.staged.tmp/root.json", Err: syscall.ENOSPC,
+	})
 	for _, want := range []string{"the disk of /data/keys/.staged.tmp", "run the same command again"} {
 		if got := hint(full); !strings.Contains(got, want) {
 			t.Errorf("%q does not say %q", got, want)

@@ -16,7 +16,8 @@ import (
 func hint(err error) string {
 	if errors.Is(err, syscall.ENOSPC) && !aboutFile(err) {
 		// Go's functions include the file in the error of a full disk. File watchers return the bare system error.
-		return "too many files are watched on this machine: raise the limit with `sysctl fs.inotify.max_user_watches`, or stop the programs that watch them"
+		return "too many files are watched on this machine: raise the limit with `sysctl " +
+			"fs.inotify.max_user_watches`, or stop the programs that watch them"
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return diskFull(err)
@@ -28,9 +29,13 @@ func hint(err error) string {
 	host := cmp.Or(store.AnsweredBy(err), "the registry")
 	switch status {
 	case http.StatusUnauthorized:
-		return host + " accepts no request without a user and password, or not with these: name a docker config.json that has them with --registry-config (`docker login` writes one)"
+		return host +
+			" accepts no request without a user and password, or not with these: name a docker config.json that has " +
+			"them with --registry-config (`docker login` writes one)"
 	case http.StatusForbidden:
-		return host + " does not let this user do that: give the user the right, or name a docker config.json of another user with --registry-config"
+		return host +
+			" does not let this user do that: give the user the right, or name a docker config.json of another user " +
+			"with --registry-config"
 	}
 	return ""
 }
@@ -48,5 +53,6 @@ func diskFull(err error) string {
 	if errors.As(err, &at) {
 		where = "the disk of " + filepath.Dir(at.Path)
 	}
-	return "free space on " + where + ", or its quota, and run the same command again; temporary files can go elsewhere with TMPDIR"
+	return "free space on " + where +
+		", or its quota, and run the same command again; temporary files can go elsewhere with TMPDIR"
 }

@@ -18,7 +18,8 @@ func TestOnlyFlagsThatAreMissingAreNamed(t *testing.T) {
 		"none": {[3]bool{}, "--from, --to and -o are required"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := RequireFlags(Required{"--from", c.given[0]}, Required{"--to", c.given[1]}, Required{"-o", c.given[2]})
+			err := RequireFlags(Required{"--from", c.given[0]}, Required{"--to", c.given[1]},
+				Required{"-o", c.given[2]})
 			if err == nil && c.want != "" || err != nil && (err.Error() != c.want || !IsUsage(err)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -45,7 +46,8 @@ func TestFlagsAndArgumentsInTheWrongPlace(t *testing.T) {
 		"run --all":        "unknown flag: --all\n",
 		"run --form x":     "unknown flag: --form: did you mean --from?\n",
 	} {
-		if code, out := execute(program(), nil, strings.Fields(args)...); code != ExitUsage || !strings.Contains(out, want) {
+		if code, out := execute(program(), nil, strings.Fields(args)...); code != ExitUsage ||
+			!strings.Contains(out, want) {
 			t.Errorf("%s: exit code %d, %s", args, code, out)
 		}
 	}

@@ -34,7 +34,8 @@ func TestNothingThatSteersATerminalIsPrinted(t *testing.T) {
 		root, _ := NewRoot("program", "is tested", "v0")
 		root.AddCommand(&cobra.Command{Use: "show", RunE: func(cmd *cobra.Command, _ []string) error {
 			fmt.Fprintln(cmd.ErrOrStderr(), "note:", hostile)
-			if err := Print(cmd.OutOrStdout(), format, data, func(out io.Writer) { fmt.Fprintln(out, hostile) }); err != nil {
+			if err := Print(cmd.OutOrStdout(), format, data,
+				func(out io.Writer) { fmt.Fprintln(out, hostile) }); err != nil {
 				return err
 			}
 			return errors.New("denied: " + hostile)
@@ -58,8 +59,10 @@ func TestNothingThatSteersATerminalIsPrinted(t *testing.T) {
 		default:
 			continue
 		}
-		if err != nil || read["message"] != hostile || read[hostile] != "key" || !strings.HasPrefix(fmt.Sprint(read["list"]), "["+hostile) {
-			t.Errorf("%s is not what was printed: %v, %q in %s", format, err, maps.Collect(maps.All(read)), out.String())
+		if err != nil || read["message"] != hostile || read[hostile] != "key" ||
+			!strings.HasPrefix(fmt.Sprint(read["list"]), "["+hostile) {
+			t.Errorf("%s is not what was printed: %v, %q in %s", format, err, maps.Collect(maps.All(read)),
+				out.String())
 		}
 	}
 }

@@ -32,7 +32,8 @@ func Bytes(out io.Writer, what string, total int64) (advance func(int64), done f
 	if !IsTerminal(out) {
 		return func(int64) {}, func() {}
 	}
-	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(Raw(out)), progressbar.OptionSetDescription(what),
+	bar := progressbar.NewOptions64(total, progressbar.OptionSetWriter(Raw(out)),
+		progressbar.OptionSetDescription(what),
 		progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish())
 	return func(n int64) { _ = bar.Add64(n) }, func() { _ = bar.Finish() } // the work goes on if drawing fails
 }

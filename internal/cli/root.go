@@ -58,8 +58,10 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 		return pflag.NormalizedName(name)
 	})
 	flags := cmd.PersistentFlags()
-	flags.StringVar(&r.config, "config", "", "YAML file with values of flags by name, lists for flags that may be repeated; flags on the command line win")
-	flags.StringVar(&r.color, "color", "auto", "auto, always or never: color states; auto does on terminals unless $NO_COLOR is set")
+	flags.StringVar(&r.config, "config", "",
+		"YAML file with values of flags by name, lists for flags that may be repeated; flags on the command line win")
+	flags.StringVar(&r.color, "color", "auto",
+		"auto, always or never: color states; auto does on terminals unless $NO_COLOR is set")
 	flags.StringVar(&r.log.LogLevel, "log-level", "info", "trace, debug, info or error")
 	flags.StringVar(&r.log.LogEncoding, "log-format", "json", "json or console")
 	cmd.AddCommand(newVersion(version))

@@ -72,5 +72,6 @@ func (b build) draw(out io.Writer) {
 	if b.Modified {
 		commit += ", with changes"
 	}
-	fmt.Fprintf(out, "version   %s\ncommit    %s\ndate      %s\nGo        %s\nplatform  %s\n", b.Version, commit, cmp.Or(b.Date, "unknown"), b.Go, b.Platform)
+	fmt.Fprintf(out, "version   %s\ncommit    %s\ndate      %s\nGo        %s\nplatform  %s\n", b.Version, commit,
+		cmp.Or(b.Date, "unknown"), b.Go, b.Platform)
 }

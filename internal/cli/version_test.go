@@ -13,9 +13,17 @@ func TestVersionNamesTheSourcesOfTheBuild(t *testing.T) {
 		info *debug.BuildInfo
 		want string
 	}{
-		"from a repository": {&debug.BuildInfo{Settings: []debug.BuildSetting{setting("vcs.revision", "abc"), setting("vcs.time", "2026-05-04T12:00:00Z"), setting("vcs.modified", "false")}},
+		"from a repository": {&debug.BuildInfo{
+			Settings: []debug.BuildSetting{
+				setting("vcs.revision", "abc"), setting("vcs.time", "2026-05-04T12:00:00Z"),
+				setting("vcs.modified", "false"),
+			},
+		},
 			"version   v1\ncommit    abc\ndate      2026-05-04T12:00:00Z\nGo        go"},
-		"with changes":     {&debug.BuildInfo{Settings: []debug.BuildSetting{setting("vcs.revision", "abc"), setting("vcs.modified", "true")}}, "commit    abc, with changes\ndate      unknown\n"},
+		"with changes": {
+			&debug.BuildInfo{Settings: []debug.BuildSetting{setting("vcs.revision", "abc"),
+				setting("vcs.modified", "true")}}, "commit    abc, with changes\ndate      unknown\n",
+		},
 		"from an archive":  {&debug.BuildInfo{}, "commit    unknown\n"},
 		"nothing is known": {nil, "version   v1\ncommit    unknown\n"},
 	} {
@@ -24,7 +32,8 @@ func TestVersionNamesTheSourcesOfTheBuild(t *testing.T) {
 			t.Errorf("%s: got %s", name, out.String())
 		}
 	}
-	if code, out := execute(program(nil), nil, "version", "-o", "json"); code != ExitDone || !strings.Contains(out, `"version": "v0.0.0-test"`) || !strings.Contains(out, `"goVersion": "go`) {
+	if code, out := execute(program(nil), nil, "version", "-o", "json"); code != ExitDone ||
+		!strings.Contains(out, `"version": "v0.0.0-test"`) || !strings.Contains(out, `"goVersion": "go`) {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }

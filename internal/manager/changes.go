@@ -41,9 +41,7 @@ func (w Watched) String() string {
 // It watches metadata only. If the API server forbids a watch, it logs that once and tries again. Callers therefore
 // also check periodically.
 func WatchChanges(
-	ctx context.Context,
-	client metadata.Interface,
-	what Watched,
+	ctx context.Context, client metadata.Interface, what Watched,
 	changed func(object *metav1.PartialObjectMetadata, deleted bool),
 ) error {
 	named := func(o *metav1.ListOptions) {
@@ -51,7 +49,8 @@ func WatchChanges(
 			o.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, what.Name).String()
 		}
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(client, what.Resource, what.Namespace, 0, cache.Indexers{}, named).
+	informer := metadatainformer.NewFilteredMetadataInformer(client, what.Resource, what.Namespace, 0, cache.Indexers{},
+		named).
 		Informer()
 	refused := &refusedWatch{what: what}
 	if err := informer.SetWatchErrorHandlerWithContext(refused.failed); err != nil {
@@ -124,6 +123,7 @@ func (r *refusedWatch) failed(ctx context.Context, reflector *cache.Reflector, e
 	}
 	r.once.Do(func() {
 		log.FromContext(ctx).
-			Info("no permission to watch, checking periodically instead", "objects", r.what.String(), "error", err.Error())
+			Info("no permission to watch, checking periodically instead", "objects", r.what.String(), "error",
+				err.Error())
 	})
 }

@@ -112,9 +112,7 @@ func (r recorder) Eventf(regarding, related runtime.Object, eventType, reason, a
 
 // AnnotatedEventf records an event with annotations.
 func (r recorder) AnnotatedEventf(
-	regarding, related runtime.Object,
-	annotations map[string]string,
-	eventType, reason, action, note string,
+	regarding, related runtime.Object, annotations map[string]string, eventType, reason, action, note string,
 	args ...any,
 ) {
 	r.EventRecorder.AnnotatedEventf(regarding, related, annotations, eventType, reason, action, note, args...)

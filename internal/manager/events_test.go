@@ -43,7 +43,8 @@ func TestEventsReachClusterAndAddress(t *testing.T) {
 	select {
 	case event := <-posted:
 		about, _ := event["involvedObject"].(map[string]any)
-		if about["kind"] != "ConfigMap" || about["name"] != "keda" || event["severity"] != "error" || event["reason"] != "DriftCorrected" ||
+		if about["kind"] != "ConfigMap" || about["name"] != "keda" || event["severity"] != "error" ||
+			event["reason"] != "DriftCorrected" ||
 			event["message"] != "reverted drift in keda" ||
 			event["reportingController"] != "skr-agent" {
 			t.Errorf("posted %v", event)
@@ -61,7 +62,8 @@ func TestEventsReachClusterAndAddress(t *testing.T) {
 }
 
 func TestUnresponsiveAddressDelaysNoEvents(t *testing.T) {
-	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet) // not started, so the queue fills
+	// not started, so the queue fills
+	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet)
 	recorder := p.recorder("skr-agent", events.NewFakeRecorder(3*maxPosts))
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}
 	for range 2 * maxPosts {
@@ -74,14 +76,8 @@ func TestUnresponsiveAddressDelaysNoEvents(t *testing.T) {
 
 func TestManagerWithoutAddressPostsNoEvents(t *testing.T) {
 	for address, want := range map[string]bool{"": false, "http://127.0.0.1:1/": true} {
-		f := parse(
-			t,
-			"--leader-elect=false",
-			"--metrics-bind-address=0",
-			"--health-probe-bind-address=0",
-			"--interval-jitter-percentage=0",
-			"--events-addr="+address,
-		)
+		f := parse(t, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0",
+			"--interval-jitter-percentage=0", "--events-addr="+address)
 		mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -35,7 +35,8 @@ func TestProcessWithAnExpiredLeaseCannotWrite(t *testing.T) {
 		}
 		return response.Body.Close() == nil
 	}
-	const secrets, lease, review = "/api/v1/namespaces/kcp-system/secrets", "/apis/coordination.k8s.io/v1/leases/one", "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+	const secrets, lease, review = "/api/v1/namespaces/kcp-system/secrets", "/apis/coordination.k8s.io/v1/leases/one",
+		"/apis/authorization.k8s.io/v1/subjectaccessreviews"
 	check := func(when string, write bool) {
 		t.Helper()
 		for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {

@@ -57,9 +57,13 @@ func TestRestartedProcessKeepsItsIdentity(t *testing.T) {
 		env  []string
 		want string
 	}{
-		"a container in its Pod":          {[]string{podName + "=skr-agent-7d9c-x2x", podUID + "=" + uid}, "skr-agent-7d9c-x2x_" + uid},
-		"a process without a Pod":         {[]string{podName + "=", podUID + "="}, ""},
-		"a container without a known UID": {[]string{podName + "=skr-agent-7d9c-x2x", podUID + "="}, "skr-agent-7d9c-x2x_"},
+		"a container in its Pod": {
+			[]string{podName + "=skr-agent-7d9c-x2x", podUID + "=" + uid}, "skr-agent-7d9c-x2x_" + uid,
+		},
+		"a process without a Pod": {[]string{podName + "=", podUID + "="}, ""},
+		"a container without a known UID": {
+			[]string{podName + "=skr-agent-7d9c-x2x", podUID + "="}, "skr-agent-7d9c-x2x_",
+		},
 	} {
 		first, kill := start(t, uid+name, c.env...)
 		kill()
@@ -73,10 +77,16 @@ func TestRestartedProcessKeepsItsIdentity(t *testing.T) {
 func TestRunningProcessesNeverShareAnIdentity(t *testing.T) {
 	uid := podUID + "=" + t.TempDir()
 	for name, env := range map[string][2][]string{
-		"two programs on one host":                            {{podName + "="}, {podName + "="}},
-		"a program in a Pod and one started in its container": {{podName + "=publisher-0", uid}, {podName + "=publisher-0", uid}},
-		"Pods of one name, the node of the first is cut off":  {{podName + "=publisher-1", uid}, {podName + "=publisher-1", podUID + "=another"}},
-		"Pods of one name without known UIDs":                 {{podName + "=publisher-2", podUID + "="}, {podName + "=publisher-2", podUID + "="}},
+		"two programs on one host": {{podName + "="}, {podName + "="}},
+		"a program in a Pod and one started in its container": {
+			{podName + "=publisher-0", uid}, {podName + "=publisher-0", uid},
+		},
+		"Pods of one name, the node of the first is cut off": {
+			{podName + "=publisher-1", uid}, {podName + "=publisher-1", podUID + "=another"},
+		},
+		"Pods of one name without known UIDs": {
+			{podName + "=publisher-2", podUID + "="}, {podName + "=publisher-2", podUID + "="},
+		},
 	} {
 		one, _ := start(t, uid+name, env[0]...)
 		two, _ := start(t, uid+name, env[1]...)

@@ -193,8 +193,7 @@ func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 }
 
 func (l *Lease) write(
-	ctx context.Context,
-	record resourcelock.LeaderElectionRecord,
+	ctx context.Context, record resourcelock.LeaderElectionRecord,
 	write func(context.Context, resourcelock.LeaderElectionRecord) error,
 ) error {
 	own := record.HolderIdentity == l.Identity()

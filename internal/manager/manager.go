@@ -54,45 +54,50 @@ func (f *Flags) AddFlags(flags *pflag.FlagSet, cluster string, election Election
 		"maximum queries per second to the API server; -1: limited by the API server's priority and fairness only")
 	flags.IntVar(&f.burst, "kube-api-burst", 300, "maximum burst of queries to the API server, with --kube-api-qps")
 	if authenticate != nil {
-		flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics endpoint; 0: disabled")
+		flags.StringVar(&f.metricsAddress, "metrics-bind-address", ":8080",
+			"address of the metrics endpoint; 0: disabled")
 		flags.BoolVar(
 			&f.metricsAuth,
 			"metrics-auth",
 			true,
-			"serve metrics over HTTPS to clients that the API server authenticates and allows to get /metrics; false: over HTTP to any client",
+			"serve metrics over HTTPS to clients that the API server authenticates and allows to get /metrics; "+
+				"false: over HTTP to any client",
 		)
 	} else {
 		flags.StringVar(&f.metricsAddress, "metrics-bind-address", "127.0.0.1:8080",
 			"address of the metrics endpoint, which uses HTTP without authentication; 0: disabled")
 	}
 	flags.StringVar(&f.probeAddress, "health-probe-bind-address", ":8081", "address of the health probes; 0: disabled")
-	flags.BoolVar(&f.pprof, "pprof", false, "serve profiles at /debug/pprof/ of the metrics endpoint, to the same clients")
-	flags.BoolVar(
-		&f.goMetrics,
-		"go-metrics",
-		false,
-		"serve all metrics of the Go runtime, about 140, instead of the default set of its client",
-	)
+	flags.BoolVar(&f.pprof, "pprof", false,
+		"serve profiles at /debug/pprof/ of the metrics endpoint, to the same clients")
+	flags.BoolVar(&f.goMetrics, "go-metrics", false,
+		"serve all metrics of the Go runtime, about 140, instead of the default set of its client")
 	f.events.addFlags(flags)
 	flags.BoolVar(&f.election.Enable, "leader-elect", true, "work only while holding the lease")
 	f.addElection(flags, election)
 	f.jitter.BindFlagsWithDefault(flags, intervalJitter)
-	flags.Lookup("interval-jitter-percentage").Usage = "variation of polling intervals in percent, in both directions; 0 to 99"
+	flags.Lookup(
+		"interval-jitter-percentage").Usage = "variation of polling intervals in percent, in both directions; 0 to 99"
 }
 
 // addElection adds the flags of Flux, except the one that --leader-elect replaces.
 func (f *Flags) addElection(flags *pflag.FlagSet, election Election) {
 	usages := map[string]string{
-		"leader-election-release-on-cancel": "release the lease when the program ends, so that the next leader does not wait",
-		"leader-election-lease-duration":    "time after which another replica acquires a lease that is not renewed; renewed every third of it",
-		"leader-election-renew-deadline":    "how long the leader retries to renew its lease before it exits; without a valid lease it writes nothing",
-		"leader-election-retry-period":      "time between two attempts to acquire the lease, or to repeat a failed renewal",
+		"leader-election-release-on-cancel": "release the lease when the program ends, so that the next leader does " +
+			"not wait",
+		"leader-election-lease-duration": "time after which another replica acquires a lease that is not renewed; " +
+			"renewed every third of it",
+		"leader-election-renew-deadline": "how long the leader retries to renew its lease before it exits; " +
+			"without a valid lease it writes nothing",
+		"leader-election-retry-period": "time between two attempts to acquire the lease, or to repeat a failed " +
+			"renewal",
 	}
 	enable := f.election.Enable
 	all := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.election.BindFlags(all)
 	f.election.Enable = enable
-	f.election.LeaseDuration, f.election.RenewDeadline, f.election.RetryPeriod = election.Lease, election.Renew, election.Retry
+	f.election.LeaseDuration, f.election.RenewDeadline, f.election.RetryPeriod = election.Lease, election.Renew,
+		election.Retry
 	all.VisitAll(func(flag *pflag.Flag) {
 		if usage, ok := usages[flag.Name]; ok {
 			flag.DefValue, flag.Usage = flag.Value.String(), usage
@@ -142,7 +147,8 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 		return nil, cli.Usage(fmt.Errorf("--interval-jitter-percentage %d: want 0 to 99", f.jitter.Percentage))
 	}
 	if options.LeaderElection {
-		if f.lease, err = newLease(config, options.LeaderElectionNamespace, options.LeaderElectionID, f.elections()); err != nil {
+		if f.lease, err = newLease(config, options.LeaderElectionNamespace, options.LeaderElectionID,
+			f.elections()); err != nil {
 			return nil, err
 		}
 		options.LeaderElectionResourceLockInterface = f.lease
@@ -177,16 +183,14 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	switch {
 	case e.Retry <= 0 || float64(e.Renew) <= 1.2*float64(e.Retry):
 		return base, cli.Usage(
-			fmt.Errorf("--leader-election-renew-deadline %s: want more than 1.2 times the retry period %s", e.Renew, e.Retry),
+			fmt.Errorf("--leader-election-renew-deadline %s: want more than 1.2 times the retry period %s", e.Renew,
+				e.Retry),
 		)
 	case e.Lease < 3*e.Retry || e.Lease < 3*time.Second:
-		return base, cli.Usage(
-			fmt.Errorf(
-				"--leader-election-lease-duration %s: want at least 3s and three times the retry period %s",
-				e.Lease,
-				e.Retry,
-			),
-		)
+		return base,
+			cli.Usage(
+				fmt.Errorf("--leader-election-lease-duration %s: want at least 3s and three times the retry period %s",
+					e.Lease, e.Retry))
 	}
 	elector := e.Elector()
 	options := base
@@ -195,7 +199,8 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	options.LeaderElection, options.LeaderElectionReleaseOnCancel = f.election.Enable, f.election.ReleaseOnCancel
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &elector.Lease, &elector.Renew, &elector.Retry
 	if f.pprof && f.metricsAddress == "0" {
-		return base, cli.Usage(errors.New("--pprof requires the metrics endpoint, which --metrics-bind-address 0 disables"))
+		return base,
+			cli.Usage(errors.New("--pprof requires the metrics endpoint, which --metrics-bind-address 0 disables"))
 	}
 	return options, nil
 }

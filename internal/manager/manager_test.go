@@ -42,20 +42,17 @@ func TestFlagsConfigureManager(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || options.LeaderElectionID != "one" || options.LeaderElectionNamespace != "two" ||
-		*options.LeaseDuration != 76*time.Second || *options.RenewDeadline != 75*time.Second || *options.RetryPeriod != 2*time.Second ||
+	if !options.LeaderElection || !options.LeaderElectionReleaseOnCancel || options.LeaderElectionID != "one" ||
+		options.LeaderElectionNamespace != "two" ||
+		*options.LeaseDuration != 76*time.Second || *options.RenewDeadline != 75*time.Second ||
+		*options.RetryPeriod != 2*time.Second ||
 		options.Metrics.BindAddress != "0" ||
 		options.HealthProbeBindAddress != "0" {
 		t.Errorf("without flags: %+v", options)
 	}
-	options, err = parse(
-		t,
-		"--leader-elect=false",
-		"--leader-election-release-on-cancel=false",
-		"--leader-election-lease-duration=1m",
-		"--leader-election-renew-deadline=40s",
-		"--leader-election-retry-period=5s",
-	).options(base)
+	options, err = parse(t, "--leader-elect=false", "--leader-election-release-on-cancel=false",
+		"--leader-election-lease-duration=1m", "--leader-election-renew-deadline=40s",
+		"--leader-election-retry-period=5s").options(base)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +88,15 @@ func TestClientHasNoRateLimitByDefault(t *testing.T) {
 
 func TestInvalidFlagsAreUsageErrors(t *testing.T) {
 	for name, c := range map[string]struct{ arg, want string }{
-		"zero queries per second":            {"--kube-api-qps=0", "--kube-api-qps 0"},
-		"a zero burst":                       {"--kube-api-qps=1 --kube-api-burst=0", "--kube-api-burst 0"},
-		"a lease of less than three retries": {"--leader-election-lease-duration=5s", "--leader-election-lease-duration 5s"},
-		"a deadline shorter than a retry":    {"--leader-election-renew-deadline=2s", "1.2 times the retry period 2s"},
-		"profiles without an endpoint":       {"--pprof --metrics-bind-address=0", "--pprof"},
-		"an address without a scheme":        {"--events-addr=notification-controller:80", "--events-addr"},
-		"intervals that can be 0":            {"--interval-jitter-percentage=100", "--interval-jitter-percentage 100"},
+		"zero queries per second": {"--kube-api-qps=0", "--kube-api-qps 0"},
+		"a zero burst":            {"--kube-api-qps=1 --kube-api-burst=0", "--kube-api-burst 0"},
+		"a lease of less than three retries": {
+			"--leader-election-lease-duration=5s", "--leader-election-lease-duration 5s",
+		},
+		"a deadline shorter than a retry": {"--leader-election-renew-deadline=2s", "1.2 times the retry period 2s"},
+		"profiles without an endpoint":    {"--pprof --metrics-bind-address=0", "--pprof"},
+		"an address without a scheme":     {"--events-addr=notification-controller:80", "--events-addr"},
+		"intervals that can be 0":         {"--interval-jitter-percentage=100", "--interval-jitter-percentage 100"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := parse(t, strings.Fields(c.arg)...)
@@ -116,7 +115,8 @@ func TestInvalidFlagsAreUsageErrors(t *testing.T) {
 func TestJitterFlagVariesIntervals(t *testing.T) {
 	const own = "KYMA_PULL_TEST_JITTER"
 	if os.Getenv(own) == "" {
-		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJitterFlagVariesIntervals$", "-test.count=1")
+		child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestJitterFlagVariesIntervals$",
+			"-test.count=1")
 		child.Env = append(os.Environ(), own+"=1")
 		if output, err := child.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, output)

@@ -35,12 +35,14 @@ func TestTemporaryErrorsAreRetried(t *testing.T) {
 		"429":                {apierrors.NewTooManyRequestsError("later"), true},
 		"500":                {apierrors.NewInternalError(errors.New("etcd")), true},
 		"503":                {apierrors.NewServiceUnavailable("starting"), true},
-		"a bad gateway":      {apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", kind, "one", "", 0, true), true},
-		"too slow":           {context.DeadlineExceeded, true},
-		"404":                {apierrors.NewNotFound(kind, "one"), false},
-		"a bad request":      {apierrors.NewBadRequest("what"), false},
-		"a wrong flag":       {cli.Usage(unreachable), false},
-		"an invalid root":    {errors.New("parse root"), false},
+		"a bad gateway": {
+			apierrors.NewGenericServerResponse(http.StatusBadGateway, "get", kind, "one", "", 0, true), true,
+		},
+		"too slow":        {context.DeadlineExceeded, true},
+		"404":             {apierrors.NewNotFound(kind, "one"), false},
+		"a bad request":   {apierrors.NewBadRequest("what"), false},
+		"a wrong flag":    {cli.Usage(unreachable), false},
+		"an invalid root": {errors.New("parse root"), false},
 	} {
 		if got := IsPassing(c.err); got != c.want {
 			t.Errorf("%s: %t", name, got)
@@ -91,17 +93,16 @@ func TestProgramWaitingForAPIServerIsAliveButNotReady(t *testing.T) {
 	if err := f.Prepare(t.Context(), 0, func(context.Context) error { return wrong }); !errors.Is(err, wrong) {
 		t.Errorf("a wrong flag: %v", err)
 	}
-	if err := f.Prepare(t.Context(), time.Nanosecond, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !apierrors.IsUnauthorized(
-		err,
-	) {
+	if err := f.Prepare(t.Context(), time.Nanosecond,
+		func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !apierrors.IsUnauthorized(err) {
 		t.Errorf("after the limit: %v", err)
 	}
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := f.Prepare(ended, 0, func(context.Context) error { return apierrors.NewUnauthorized("expired") }); !errors.Is(
-		err,
-		context.Canceled,
-	) {
+	if err := f.Prepare(ended, 0,
+		func(context.Context) error {
+			return apierrors.NewUnauthorized("expired")
+		}); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled: %v", err)
 	}
 }

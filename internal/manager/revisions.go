@@ -14,8 +14,7 @@ import (
 // errRestored reports that etcd was restored from a backup. The watches of the process then wait for resource versions
 // that the API server has not reached, and never receive objects that changed back.
 var errRestored = errors.New(
-	"the API server returned to an earlier state, as after a restore of etcd: restarting to drop cached objects",
-)
+	"the API server returned to an earlier state, as after a restore of etcd: restarting to drop cached objects")
 
 // revisions observes the resource versions of a lease. They never decrease while the API server keeps its state.
 type revisions struct {
@@ -71,18 +70,14 @@ func (o observedLease) Get(ctx context.Context, name string, options metav1.GetO
 
 // Create creates the lease.
 func (o observedLease) Create(
-	ctx context.Context,
-	lease *coordinationv1.Lease,
-	options metav1.CreateOptions,
+	ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
 	return o.observed(o.LeaseInterface.Create(ctx, lease, options))
 }
 
 // Update writes the lease.
 func (o observedLease) Update(
-	ctx context.Context,
-	lease *coordinationv1.Lease,
-	options metav1.UpdateOptions,
+	ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {
 	return o.observed(o.LeaseInterface.Update(ctx, lease, options))
 }

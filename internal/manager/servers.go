@@ -50,10 +50,9 @@ func (f *Flags) addMetrics(mgr ctrl.Manager, config *rest.Config) error {
 		return err
 	}
 	handlers := map[string]http.Handler{
-		"/metrics": promhttp.HandlerFor(
-			metrics.Registry,
-			promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes},
-		),
+		"/metrics": promhttp.HandlerFor(metrics.Registry, promhttp.HandlerOpts{
+			ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes,
+		}),
 	}
 	if f.pprof {
 		for path, handler := range pprof.GetHandlers() {

@@ -32,14 +32,8 @@ func TestMetricsWithoutAuthenticationUseLoopback(t *testing.T) {
 
 func TestMetricsAndProbesRefuseLargeBodies(t *testing.T) {
 	metrics, probes := free(t), free(t)
-	f := parse(
-		t,
-		"--leader-elect=false",
-		"--metrics-bind-address="+metrics,
-		"--health-probe-bind-address="+probes,
-		"--interval-jitter-percentage=0",
-		"--pprof",
-	)
+	f := parse(t, "--leader-elect=false", "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes,
+		"--interval-jitter-percentage=0", "--pprof")
 	mgr, err := f.New(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +60,16 @@ func TestMetricsAndProbesRefuseLargeBodies(t *testing.T) {
 		return response.StatusCode, string(text)
 	}
 	for address, want := range map[string]string{
-		metrics + "/metrics": "go_goroutines", metrics + "/debug/pprof/cmdline": "manager", probes + "/healthz": "ok", probes + "/readyz": "ok", probes + "/readyz/ping": "ok",
+		metrics + "/metrics": "go_goroutines", metrics + "/debug/pprof/cmdline": "manager", probes + "/healthz": "ok",
+		probes + "/readyz": "ok", probes + "/readyz/ping": "ok",
 	} {
 		if code, text := ask(http.MethodGet, address, nil); code != http.StatusOK || !strings.Contains(text, want) {
 			t.Errorf("%s: %d, %.200s", address, code, text)
 		}
 	}
 	for _, address := range []string{metrics + "/metrics", probes + "/healthz"} {
-		if code, _ := ask(http.MethodPost, address, strings.NewReader(strings.Repeat("x", 1<<20))); code != http.StatusRequestEntityTooLarge {
+		if code, _ := ask(http.MethodPost, address,
+			strings.NewReader(strings.Repeat("x", 1<<20))); code != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s accepts a large body: status %d", address, code)
 		}
 	}

@@ -37,24 +37,17 @@ const (
 )
 
 func (w *webhook) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(
-		&w.address,
-		"events-addr",
-		"",
-		"URL to which events are also posted, such as that of Flux's notification-controller",
-	)
+	flags.StringVar(&w.address, "events-addr", "",
+		"URL to which events are also posted, such as that of Flux's notification-controller")
 	flags.StringVar(&w.severity, "events-severity", severityInfo, "info: all events are posted; error: only Warnings")
-	flags.StringSliceVar(
-		&w.reasons,
-		"events-reasons",
-		nil,
-		"reasons of the events to post, separated by commas, such as RolloutStopped,RuntimeSilent; default: all",
-	)
+	flags.StringSliceVar(&w.reasons, "events-reasons", nil,
+		"reasons of the events to post, separated by commas, such as RolloutStopped,RuntimeSilent; default: all")
 	flags.StringVar(
 		&w.headers,
 		"events-headers",
 		"",
-		"file with one header per line, such as Authorization: Bearer …, for an --events-addr with https; read for each post",
+		"file with one header per line, such as Authorization: Bearer …, for an --events-addr with https; read for "+
+			"each post",
 	)
 	flags.StringVar(&w.ca, "events-ca", "", "additional CA certificates (PEM file) for --events-addr")
 }
@@ -74,16 +67,15 @@ func (w *webhook) check() error {
 		return cli.Usage(
 			fmt.Errorf(
 				"--events-addr %q: want a URL such as http://notification-controller.flux-system.svc.cluster.local./",
-				w.address,
-			),
-		)
+				w.address))
 	}
 	if w.headers == "" {
 		return nil
 	}
 	if address.Scheme != "https" {
 		return cli.Usage(
-			errors.New("--events-headers are not sent over plain HTTP: want an --events-addr that begins with https://"),
+			errors.New(
+				"--events-headers are not sent over plain HTTP: want an --events-addr that begins with https://"),
 		)
 	}
 	if _, err := readHeaders(w.headers); err != nil {
@@ -179,10 +171,8 @@ func readHeaders(path string) (textproto.MIMEHeader, error) {
 	text := append(bytes.TrimSpace(data), "\r\n\r\n"...)
 	headers, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(text))).ReadMIMEHeader()
 	if err != nil || len(headers) == 0 {
-		return nil, fmt.Errorf(
-			"%s: want lines such as Authorization: Bearer TOKEN",
-			path,
-		) // without the content, which is secret
+		// without the content, which is secret
+		return nil, fmt.Errorf("%s: want lines such as Authorization: Bearer TOKEN", path)
 	}
 	return headers, nil
 }

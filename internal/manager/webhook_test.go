@@ -113,7 +113,8 @@ func TestEventsAreFilteredBySeverityAndReason(t *testing.T) {
 			post(corev1.EventTypeWarning, "RuntimeSilent")
 			post(corev1.EventTypeWarning, "ReportRefused")
 			var got []string
-			for len(got) == 0 || got[len(got)-1] != "ReportRefused" { // the last one is wanted by all, and posts keep their order
+			// the last one is wanted by all, and posts keep their order
+			for len(got) == 0 || got[len(got)-1] != "ReportRefused" {
 				got = append(got, arrives(t, reasons))
 			}
 			if fmt.Sprint(got) != c.want {
@@ -135,11 +136,8 @@ func TestEventWithObjectReferenceIsPosted(t *testing.T) {
 		posted <- event
 	}))
 	defer server.Close()
-	p := newPosts(
-		webhook{address: server.URL, severity: severityError, reasons: []string{"RootExpires"}},
-		clientgoscheme.Scheme,
-		quiet,
-	)
+	p := newPosts(webhook{address: server.URL, severity: severityError, reasons: []string{"RootExpires"}},
+		clientgoscheme.Scheme, quiet)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Start(ctx) }()
@@ -208,10 +206,18 @@ func TestInvalidEventFlagsAreRefused(t *testing.T) {
 	}{
 		"an address without scheme": {webhook{address: "hooks.example", severity: severityInfo}, "--events-addr"},
 		"an unknown severity":       {webhook{severity: "fatal"}, "--events-severity"},
-		"headers without URL":       {webhook{severity: severityInfo, headers: token}, "require --events-addr, which is not set"},
-		"headers by HTTP":           {webhook{address: "http://hooks.example", severity: severityInfo, headers: token}, "plain HTTP"},
-		"malformed headers":         {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad}, "want lines such as"},
-		"a missing file":            {webhook{address: "https://hooks.example", severity: severityInfo, headers: bad + "x"}, "no such file"},
+		"headers without URL": {
+			webhook{severity: severityInfo, headers: token}, "require --events-addr, which is not set",
+		},
+		"headers by HTTP": {
+			webhook{address: "http://hooks.example", severity: severityInfo, headers: token}, "plain HTTP",
+		},
+		"malformed headers": {
+			webhook{address: "https://hooks.example", severity: severityInfo, headers: bad}, "want lines such as",
+		},
+		"a missing file": {
+			webhook{address: "https://hooks.example", severity: severityInfo, headers: bad + "x"}, "no such file",
+		},
 	} {
 		if err := c.to.check(); err == nil || !cli.IsUsage(err) || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "a token") {

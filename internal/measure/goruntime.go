@@ -12,7 +12,8 @@ import (
 // GoRuntime registers the metrics of Go's runtime: those that client_golang exports by default, such as go_goroutines
 // and go_memstats_heap_inuse_bytes, or all, as controller-runtime does, which are four times as many.
 func GoRuntime(all bool) error {
-	few, full := collectors.NewGoCollector(), collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll))
+	few, full := collectors.NewGoCollector(),
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.MetricsAll))
 	metrics.Registry.Unregister(full)
 	metrics.Registry.Unregister(few)
 	chosen := few

@@ -76,7 +76,8 @@ func TestFewGoMetricsAreExportedByDefault(t *testing.T) {
 		}
 	}
 	names := gathered(t)
-	for _, name := range []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "go_info", "process_resident_memory_bytes", "process_cpu_seconds_total"} {
+	for _, name := range []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "go_info",
+		"process_resident_memory_bytes", "process_cpu_seconds_total"} {
 		if names[name] == nil {
 			t.Errorf("%s is missing", name)
 		}
@@ -95,7 +96,8 @@ func (failing) RoundTrip(*http.Request) (*http.Response, error) { return nil, er
 
 func TestRequestsAreCountedByMethodAndClass(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		code := map[string]int{"/missing": http.StatusNotFound, "/busy": http.StatusTooManyRequests, "/broken": http.StatusBadGateway}[r.URL.Path]
+		code := map[string]int{"/missing": http.StatusNotFound, "/busy": http.StatusTooManyRequests,
+			"/broken": http.StatusBadGateway}[r.URL.Path]
 		if code != 0 {
 			w.WriteHeader(code)
 		}
@@ -133,7 +135,8 @@ func TestRequestsAreCountedByMethodAndClass(t *testing.T) {
 		got = append(got, labels["method"]+" "+labels["code"])
 	}
 	slices.Sort(got)
-	if want := []string{"GET 2xx", "GET 429", "GET 4xx", "GET 5xx", "PUT error", "other 2xx"}; !slices.Equal(got, want) {
+	if want := []string{"GET 2xx", "GET 429", "GET 4xx", "GET 5xx", "PUT error", "other 2xx"}; !slices.Equal(got,
+		want) {
 		t.Errorf("counted %v, want %v", got, want)
 	}
 }

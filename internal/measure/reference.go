@@ -23,15 +23,8 @@ func Reference() string {
 		if labels != "" {
 			labels = "`" + labels + "`"
 		}
-		fmt.Fprintf(
-			&text,
-			"| `%s` | %s | %s | %s | %s |\n",
-			d.Name,
-			d.Kind,
-			labels,
-			of,
-			strings.ReplaceAll(d.Help, "|", `\|`),
-		)
+		fmt.Fprintf(&text, "| `%s` | %s | %s | %s | %s |\n", d.Name, d.Kind, labels, of,
+			strings.ReplaceAll(d.Help, "|", `\|`))
 	}
 	return text.String()
 }
@@ -56,10 +49,8 @@ func CheckReference(path, program string, update bool) error {
 	}
 	if !update {
 		return fmt.Errorf(
-			"%s differs from the metrics that %s registers: run the test with -update and commit the document",
-			path,
-			program,
-		)
+			"%s differs from the metrics that %s registers: run the test with -update and commit the document", path,
+			program)
 	}
 	text := before + "<!-- " + program + " -->\n" + Reference() + "<!-- end of " + program + " -->\n" + after
 	return os.WriteFile(path, []byte(text), 0o644)
@@ -86,11 +77,8 @@ func checkRegistered() error {
 	slices.Sort(registered)
 	slices.Sort(want)
 	if !slices.Equal(registered, want) {
-		return fmt.Errorf(
-			"registered are\n%s\nand defined by package measure\n%s",
-			strings.Join(registered, "\n"),
-			strings.Join(want, "\n"),
-		)
+		return fmt.Errorf("registered are\n%s\nand defined by package measure\n%s", strings.Join(registered, "\n"),
+			strings.Join(want, "\n"))
 	}
 	return nil
 }

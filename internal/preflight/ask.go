@@ -40,19 +40,25 @@ func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
 // Reachable returns whether the API server responds, and its time. The other checks require a reachable API server.
 func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
 	check := "API server of " + c.what
-	review, err := c.clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	review, err := c.clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return []Finding{Fail(check, "it does not accept these credentials: "+err.Error(), "check the kubeconfig, or the ServiceAccount of the Pod")}, false
+		return []Finding{Fail(check, "it does not accept these credentials: "+err.Error(),
+			"check the kubeconfig, or the ServiceAccount of the Pod")}, false
 	case err != nil:
 		return []Finding{Fail(check, err.Error(), "check the kubeconfig, the network and its policies")}, false
 	}
 	ahead, known := c.times.Ahead()
-	return []Finding{passed(check, "answers to %s", review.Status.UserInfo.Username), Clock("the API server", ahead, known)}, true
+	return []Finding{passed(check, "answers to %s", review.Status.UserInfo.Username),
+		Clock("the API server", ahead, known)}, true
 }
 
 // Rights checks for each part of a chart's RBAC that all its permissions are granted. advice receives the part's file.
-func (c *Cluster) Rights(ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string, advice func(file string) string) []Finding {
+func (c *Cluster) Rights(
+	ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string,
+	advice func(file string) string,
+) []Finding {
 	var findings []Finding
 	for _, part := range parts {
 		file := dir + "/" + part + ".yaml"
@@ -78,7 +84,8 @@ func (c *Cluster) Given(ctx context.Context, part string, permissions []Permissi
 func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permission, error) {
 	var denied []Permission
 	for _, p := range permissions {
-		review, err := c.clients.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, p.review(), metav1.CreateOptions{})
+		review, err := c.clients.AuthorizationV1().SelfSubjectAccessReviews().
+			Create(ctx, p.review(), metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("check permission to %s: %w", p, err)
 		}
@@ -99,14 +106,17 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	if err != nil {
 		return Fail(check, err.Error(), "")
 	}
-	_, err = clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	_, err = clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+		metav1.CreateOptions{})
 	if err != nil {
-		return Fail(check, err.Error(), "let the agent impersonate it, as charts/skr-agent/rbac/module-account.yaml does for kyma-system/modules")
+		return Fail(check, err.Error(),
+			"let the agent impersonate it, as charts/skr-agent/rbac/module-account.yaml does for kyma-system/modules")
 	}
 	namespace, _, _ := strings.Cut(strings.TrimPrefix(user, "system:serviceaccount:"), ":")
-	found, err := clients.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, &authorizationv1.SelfSubjectRulesReview{
-		Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
-	}, metav1.CreateOptions{})
+	found, err := clients.AuthorizationV1().SelfSubjectRulesReviews().
+		Create(ctx, &authorizationv1.SelfSubjectRulesReview{
+			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
+		}, metav1.CreateOptions{})
 	if err != nil {
 		return Fail(check, err.Error(), "")
 	}
@@ -126,7 +136,8 @@ func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, wors
 		path := "/openapi/v3/apis/" + d.Group + "/" + d.Version
 		document, asked := documents[path]
 		if !asked {
-			document, err = c.clients.Discovery().RESTClient().Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
+			document, err = c.clients.Discovery().RESTClient().Get().AbsPath(path).
+				SetHeader("Accept", "application/json").DoRaw(ctx)
 			if apierrors.IsNotFound(err) {
 				document, err = []byte("{}"), nil
 			}
@@ -152,7 +163,8 @@ func Registry(check, location, what string, err error) Finding {
 		return passed(check, "%s: %s", location, what)
 	}
 	status, answered := store.Answered(err)
-	advice := "check the location, the network and its policies, and set --registry-ca if the registry's certificate is from a private authority"
+	advice := "check the location, the network and its policies, and set --registry-ca if the registry's certificate " +
+		"is from a private authority"
 	switch {
 	case errors.As(err, new(*store.RedirectError)):
 		advice = "name that host with --blob-host, or configure the registry to serve its blobs itself"

@@ -25,7 +25,8 @@ func Clock(than string, ahead time.Duration, known bool) Finding {
 		ahead, where = -ahead, "behind"
 	}
 	message := fmt.Sprintf("%s %s that of %s", ahead.Round(time.Second), where, than)
-	const advice = "synchronize both clocks, for example with NTP; docs/runbooks/wrong-clocks.md lists the effects of wrong clocks"
+	const advice = "synchronize both clocks, for example with NTP; docs/runbooks/wrong-clocks.md lists the effects " +
+		"of wrong clocks"
 	switch {
 	case ahead > clockFailed:
 		return Fail(check, message, advice)

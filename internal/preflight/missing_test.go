@@ -129,13 +129,7 @@ func give(t *testing.T, admin *kubernetes.Clientset, user string, number int, p 
 }
 
 // untilNamed waits until the check of a user names one missing permission.
-func untilNamed(
-	t *testing.T,
-	config *rest.Config,
-	user, part string,
-	all []Permission,
-	removed Permission,
-) {
+func untilNamed(t *testing.T, config *rest.Config, user, part string, all []Permission, removed Permission) {
 	t.Helper()
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:authenticated"}}

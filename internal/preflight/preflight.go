@@ -87,22 +87,13 @@ func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 	until := root.Expires.UTC().Format(time.DateOnly)
 	switch left := root.Expires.Sub(now); {
 	case left <= 0:
-		return Fail(
-			check,
-			fmt.Sprintf(
-				"version %d of %s expired at %s: agents refuse the bundles that it lists",
-				root.Version,
-				from,
-				until,
-			),
-			renew,
-		)
+		return Fail(check,
+			fmt.Sprintf("version %d of %s expired at %s: agents refuse the bundles that it lists", root.Version, from,
+				until), renew)
 	case left < rootWarning:
-		return Warn(
-			check,
+		return Warn(check,
 			fmt.Sprintf("version %d of %s expires at %s, in %d days", root.Version, from, until, int(left.Hours()/24)),
-			renew,
-		)
+			renew)
 	}
 	return passed(check, "version %d of %s is valid until %s", root.Version, from, until)
 }
@@ -118,11 +109,8 @@ func KeyFile(path string, mode fs.FileMode) Finding {
 	if mode.Perm()&other == 0 {
 		who = "its group"
 	}
-	return Fail(
-		check,
-		fmt.Sprintf("mode %04o: %s may use or change the key", mode.Perm(), who),
-		"chmod 600 "+quoted(path),
-	)
+	return Fail(check, fmt.Sprintf("mode %04o: %s may use or change the key", mode.Perm(), who),
+		"chmod 600 "+quoted(path))
 }
 
 func quoted(path string) string {

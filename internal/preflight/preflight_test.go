@@ -31,25 +31,38 @@ func TestFindingsByObservation(t *testing.T) {
 		want Result
 		says string
 	}{
-		"a root that lasts":                        {rootFor(31 * 24 * time.Hour), Passed, "valid until 2026-12-23"},
-		"a root near its end":                      {rootFor(10 * 24 * time.Hour), Warning, "in 10 days"},
-		"a root at its end":                        {rootFor(0), Failed, "expired"},
-		"a key for its owner":                      {KeyFile("k", 0o600), Passed, "0600"},
-		"a key in a Pod, readable for its group":   {KeyFile("k", 0o440), Passed, "0440"},
-		"a key that its group may change":          {KeyFile("k", 0o660), Failed, "its group"},
-		"a key that every user can read":           {KeyFile("k", 0o644), Failed, "every user"},
-		"a clock a little ahead":                   {Clock("the registry", 20*time.Second, true), Passed, ""},
-		"a clock two minutes behind":               {Clock("the registry", -2*time.Minute, true), Warning, "behind"},
-		"a clock an hour ahead":                    {Clock("the registry", time.Hour, true), Failed, "1h0m0s ahead of"},
-		"a server that does not send the time":     {Clock("the registry", 0, false), Warning, "did not send"},
-		"all rights":                               {Rights("publisher", 2, nil, "apply"), Passed, "all 2"},
-		"missing rights":                           {Rights("publisher", 9, []Permission{lease, status}, "apply"), Failed, "patch kymas/status.operator.kyma-project.io in kcp-system"},
-		"more missing rights than a message names": {Rights("publisher", 9, slices.Repeat([]Permission{lease}, 7), "apply"), Failed, "and 2 more"},
-		"a definition with all":                    {crd.Served(true, nil, Failed, "upgrade"), Passed, ""},
-		"a definition that is older":               {crd.Served(true, []string{".spec.runtime"}, Failed, "upgrade"), Failed, ".spec.runtime"},
-		"a definition that the agent will bring":   {crd.Served(false, nil, Warning, "start"), Warning, "does not serve it"},
-		"a registry that answers":                  {Registry("registry", "r/fleet", "answers", nil), Passed, "answers"},
-		"a registry that cannot be reached at all": {Registry("registry", "r/fleet", "", http.ErrServerClosed), Failed, "r/fleet"},
+		"a root that lasts":                      {rootFor(31 * 24 * time.Hour), Passed, "valid until 2026-12-23"},
+		"a root near its end":                    {rootFor(10 * 24 * time.Hour), Warning, "in 10 days"},
+		"a root at its end":                      {rootFor(0), Failed, "expired"},
+		"a key for its owner":                    {KeyFile("k", 0o600), Passed, "0600"},
+		"a key in a Pod, readable for its group": {KeyFile("k", 0o440), Passed, "0440"},
+		"a key that its group may change":        {KeyFile("k", 0o660), Failed, "its group"},
+		"a key that every user can read":         {KeyFile("k", 0o644), Failed, "every user"},
+		"a clock a little ahead":                 {Clock("the registry", 20*time.Second, true), Passed, ""},
+		"a clock two minutes behind":             {Clock("the registry", -2*time.Minute, true), Warning, "behind"},
+		"a clock an hour ahead":                  {Clock("the registry", time.Hour, true), Failed, "1h0m0s ahead of"},
+		"a server that does not send the time":   {Clock("the registry", 0, false), Warning, "did not send"},
+		"all rights":                             {Rights("publisher", 2, nil, "apply"), Passed, "all 2"},
+		"missing rights": {
+			Rights("publisher", 9, []Permission{lease, status}, "apply"), Failed,
+			"patch kymas/status.operator.kyma-project.io in kcp-system",
+		},
+		"more missing rights than a message names": {
+			Rights("publisher", 9, slices.Repeat([]Permission{lease}, 7), "apply"), Failed, "and 2 more",
+		},
+		"a definition with all": {crd.Served(true, nil, Failed, "upgrade"), Passed, ""},
+		"a definition that is older": {
+			crd.Served(true, []string{".spec.runtime"}, Failed, "upgrade"), Failed, ".spec.runtime",
+		},
+		"a definition that the agent will bring": {
+			crd.Served(false, nil, Warning, "start"), Warning, "does not serve it",
+		},
+		"a registry that answers": {
+			Registry("registry", "r/fleet", "answers", nil), Passed, "answers",
+		},
+		"a registry that cannot be reached at all": {
+			Registry("registry", "r/fleet", "", http.ErrServerClosed), Failed, "r/fleet",
+		},
 	} {
 		if c.got.Result != c.want || !strings.Contains(c.got.Message, c.says) {
 			t.Errorf("%s: %+v, want %s with %q", name, c.got, c.want, c.says)
@@ -64,16 +77,21 @@ func TestWarningsDoNotFail(t *testing.T) {
 	if err := Summarize([]Finding{Pass("a", "b"), Warn("c", "d", "")}); err != nil {
 		t.Error(err)
 	}
-	if err := Summarize([]Finding{Pass("a", "b"), Fail("c", "d", "")}); err == nil || err.Error() != "1 of 2 checks failed" {
+	if err := Summarize([]Finding{Pass("a", "b"), Fail("c", "d", "")}); err == nil ||
+		err.Error() != "1 of 2 checks failed" {
 		t.Error(err)
 	}
 }
 
 func TestFindingsAreOneLineEach(t *testing.T) {
 	var out strings.Builder
-	Draw(&out, []Finding{Pass("root of trust", "is valid"), Fail("registry", "it said\nno\x1b[2J", "log in"), Warn("clock", "is late", "")})
+	Draw(&out, []Finding{
+		Pass("root of trust", "is valid"), Fail("registry", "it said\nno\x1b[2J", "log in"),
+		Warn("clock", "is late", ""),
+	})
 	want := "✓ root of trust: is valid\n✗ registry: it said"
-	if got := out.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 4 || strings.Contains(got, "\x1b") || !strings.Contains(got, "\n    log in\n! clock: is late\n") {
+	if got := out.String(); !strings.HasPrefix(got, want) || strings.Count(got, "\n") != 4 ||
+		strings.Contains(got, "\x1b") || !strings.Contains(got, "\n    log in\n! clock: is late\n") {
 		t.Errorf("%q", got)
 	}
 }
@@ -102,7 +120,8 @@ func TestPermissionsMatchTheCharts(t *testing.T) {
 			}
 		}
 	}
-	all, err := Permissions(charts.PublisherRBAC, "kcp-publisher/rbac/publisher.yaml", map[string]string{"kcp-system": "fleet"})
+	all, err := Permissions(charts.PublisherRBAC, "kcp-publisher/rbac/publisher.yaml",
+		map[string]string{"kcp-system": "fleet"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +137,8 @@ func TestPermissionsMatchTheCharts(t *testing.T) {
 	}
 	// The chart creates this role for others to bind. The publisher does not have it.
 	all, err = Permissions(charts.PublisherRBAC, "kcp-publisher/rbac/ui.yaml", nil)
-	if err != nil || slices.ContainsFunc(all, func(p Permission) bool { return p.Resource == "rollouts" && p.Verb == "patch" }) {
+	if err != nil ||
+		slices.ContainsFunc(all, func(p Permission) bool { return p.Resource == "rollouts" && p.Verb == "patch" }) {
 		t.Error(all, err)
 	}
 }
@@ -130,20 +150,28 @@ func TestRightsOnURLsAreChecked(t *testing.T) {
 		t.Error(all, err)
 	}
 	url := Permission{Verb: "get", URL: "/metrics"}
-	if spec := url.review().Spec; spec.ResourceAttributes != nil || spec.NonResourceAttributes == nil || spec.NonResourceAttributes.Path != "/metrics" || url.String() != "get URL /metrics" {
+	if spec := url.review().Spec; spec.ResourceAttributes != nil || spec.NonResourceAttributes == nil ||
+		spec.NonResourceAttributes.Path != "/metrics" || url.String() != "get URL /metrics" {
 		t.Errorf("%s: %+v", url, spec)
 	}
-	if spec := (Permission{Verb: "get", Resource: "pods", Namespace: "a"}).review().Spec; spec.NonResourceAttributes != nil || spec.ResourceAttributes.Namespace != "a" {
+	if spec := (Permission{Verb: "get", Resource: "pods", Namespace: "a"}).
+		review().Spec; spec.NonResourceAttributes != nil || spec.ResourceAttributes.Namespace != "a" {
 		t.Errorf("%+v", spec)
 	}
 }
 
 func TestAccountWithoutRightsIsAWarning(t *testing.T) {
-	rules := authorizationv1.SubjectRulesReviewStatus{ResourceRules: []authorizationv1.ResourceRule{{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}}}}
+	rules := authorizationv1.SubjectRulesReviewStatus{
+		ResourceRules: []authorizationv1.ResourceRule{
+			{Verbs: []string{"create"}, APIGroups: []string{"authorization.k8s.io"}},
+		},
+	}
 	if got := Account("a", "n", rules); got.Result != Warning || got.Advice == "" {
 		t.Errorf("%+v", got)
 	}
-	rules.ResourceRules = append(rules.ResourceRules, authorizationv1.ResourceRule{Verbs: []string{"get"}, APIGroups: []string{""}})
+	rules.ResourceRules = append(rules.ResourceRules, authorizationv1.ResourceRule{
+		Verbs: []string{"get"}, APIGroups: []string{""},
+	})
 	if got := Account("a", "n", rules); got.Result != Passed {
 		t.Errorf("%+v", got)
 	}
@@ -153,7 +181,9 @@ func TestAccountWithoutRightsIsAWarning(t *testing.T) {
 func published(t *testing.T, d Definition, drop string) []byte {
 	t.Helper()
 	schema := maps.Clone(d.schema)
-	schema["x-kubernetes-group-version-kind"] = []any{map[string]any{"group": d.Group, "version": d.Version, "kind": d.Kind}}
+	schema["x-kubernetes-group-version-kind"] = []any{
+		map[string]any{"group": d.Group, "version": d.Version, "kind": d.Kind},
+	}
 	if drop != "" {
 		properties := maps.Clone(schema["properties"].(map[string]any))
 		spec := maps.Clone(properties["spec"].(map[string]any))
@@ -161,7 +191,9 @@ func published(t *testing.T, d Definition, drop string) []byte {
 		delete(fields, drop)
 		spec["properties"], properties["spec"], schema["properties"] = fields, spec, properties
 	}
-	data, err := json.Marshal(map[string]any{"components": map[string]any{"schemas": map[string]any{"io." + d.Kind: schema}}})
+	data, err := json.Marshal(map[string]any{
+		"components": map[string]any{"schemas": map[string]any{"io." + d.Kind: schema}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +213,8 @@ func TestOlderDefinitionIsDetectedByItsFields(t *testing.T) {
 	if lacks, served, err := kyma.Lacks(published(t, kyma, "")); err != nil || !served || len(lacks) > 0 {
 		t.Error(lacks, served, err)
 	}
-	if lacks, served, err := kyma.Lacks(published(t, kyma, "channel")); err != nil || !served || !slices.Equal(lacks, []string{".spec.channel"}) {
+	if lacks, served, err := kyma.Lacks(published(t, kyma, "channel")); err != nil || !served ||
+		!slices.Equal(lacks, []string{".spec.channel"}) {
 		t.Error(lacks, served, err)
 	}
 	if _, served, err := kyma.Lacks([]byte(`{}`)); err != nil || served {

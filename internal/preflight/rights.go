@@ -53,7 +53,8 @@ func (p Permission) review() *authorizationv1.SelfSubjectAccessReview {
 		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: p.URL, Verb: p.Verb}
 	} else {
 		spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
-			Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Name: p.Name, Namespace: p.Namespace,
+			Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Name: p.Name,
+			Namespace: p.Namespace,
 		}
 	}
 	return &authorizationv1.SelfSubjectAccessReview{Spec: spec}
@@ -165,17 +166,13 @@ var openGroups = []string{"authentication.k8s.io", "authorization.k8s.io"}
 // are only known when they are installed.
 func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewStatus) Finding {
 	some := slices.ContainsFunc(rules.ResourceRules, func(rule authorizationv1.ResourceRule) bool {
-		return slices.ContainsFunc(
-			rule.APIGroups,
-			func(group string) bool { return !slices.Contains(openGroups, group) },
-		)
+		return slices.ContainsFunc(rule.APIGroups, func(group string) bool {
+			return !slices.Contains(openGroups, group)
+		})
 	})
 	if some || rules.Incomplete {
 		return passed(check, "it can be impersonated, and it has rights")
 	}
-	return Warn(
-		check,
-		"has no rights in the cluster and in "+namespace+": it cannot install a module there",
-		"create it, and grant it the rights listed in docs/guides/rights.md",
-	)
+	return Warn(check, "has no rights in the cluster and in "+namespace+": it cannot install a module there",
+		"create it, and grant it the rights listed in docs/guides/rights.md")
 }

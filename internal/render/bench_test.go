@@ -15,8 +15,12 @@ import (
 // thousand is a chart of 1,000 objects in 100 templates, each of about a kilobyte, with what charts usually do.
 func thousand(t testing.TB) Input {
 	files := []string{
-		"templates/_helpers.tpl", "{{ define \"labels\" }}app.kubernetes.io/name: {{ .Chart.Name }}\napp.kubernetes.io/instance: {{ .Release.Name | trunc 63 | quote }}{{ end }}",
-		"values.yaml", "resources: {limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m, memory: 32Mi}}\nimage: {repository: example.org/app, tag: v1}\n",
+		"templates/_helpers.tpl",
+		"{{ define \"labels\" }}app.kubernetes.io/name: {{ .Chart.Name }}\napp.kubernetes.io/instance: {{ " +
+			".Release.Name | trunc 63 | quote }}{{ end }}",
+		"values.yaml",
+		"resources: {limits: {cpu: 100m, memory: 64Mi}, requests: {cpu: 10m, memory: 32Mi}}\nimage: {repository: " +
+			"example.org/app, tag: v1}\n",
 	}
 	for i := range 100 {
 		files = append(files, fmt.Sprintf("templates/part-%d.yaml", i), fmt.Sprintf(`{{ range $i := until 10 }}
@@ -97,7 +101,8 @@ func byHelm(in Input) (int, error) {
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
 		return 0, err
 	}
-	top, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: in.Release, Namespace: in.Namespace, Revision: 1, IsInstall: true}, nil)
+	top, err := chartutil.ToRenderValues(c, values,
+		chartutil.ReleaseOptions{Name: in.Release, Namespace: in.Namespace, Revision: 1, IsInstall: true}, nil)
 	if err != nil {
 		return 0, err
 	}

@@ -226,7 +226,8 @@ func checkInstallable(c *chart.Chart) error {
 	}
 	for _, wanted := range c.Metadata.Dependencies {
 		if !slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return d.Name() == wanted.Name }) {
-			return fmt.Errorf("dependency %s is not in charts/: run helm dependency build before helm package", wanted.Name)
+			return fmt.Errorf("dependency %s is not in charts/: run helm dependency build before helm package",
+				wanted.Name)
 		}
 	}
 	return nil

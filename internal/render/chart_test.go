@@ -92,12 +92,8 @@ func TestChartRendersLikeHelm(t *testing.T) {
 
 func TestOverlayRendersLikeKustomize(t *testing.T) {
 	members, _ := scenario(t, "testdata/overlays/production.txtar")
-	sameHowever(
-		t,
-		"overlays/production",
-		Input{Packed: v1beta2.Kustomize, Path: "overlays/production", Release: "app"},
-		members,
-	)
+	sameHowever(t, "overlays/production", Input{Packed: v1beta2.Kustomize, Path: "overlays/production", Release: "app"},
+		members)
 }
 
 // podinfo returns the blob with the chart and the config layer of a real component.
@@ -134,16 +130,22 @@ func TestChartsInArchivesAreLikeChartsInFolders(t *testing.T) {
 func TestValuesComeInTwoForms(t *testing.T) {
 	template := settingsMap(`{{ printf "%v/%v" .Values.a.b .Values.c | quote }}`)
 	for name, c := range map[string]struct{ layer, want, err string }{
-		"none":             {"", "x/z", ""},
-		"a mapping":        {"a: {b: 1}", "1/z", ""},
-		"with an alias":    {"a: &a {b: 1}\nd: *a", "1/z", ""},
-		"overrides":        {"configs: [{name: any, overrides: 'a.b=1,c=two'}]", "1/two", ""},
-		"client's flags":   {"configs: [{name: any, clientConfig: 'CreateNamespace=true,Namespace=kyma-system'}]", "x/z", ""},
-		"one of several":   {"configs: [{name: other, overrides: c=o}, {name: sample, overrides: c=s}]", "x/s", ""},
-		"own configs":      {"configs: [{name: q}]\nc: 2", "x/2", ""},
-		"another home":     {"configs: [{name: any, clientConfig: Namespace=default}]", "", "namespace default is not kyma-system"},
-		"none of several":  {"configs: [{name: a, overrides: c=1}, {name: b}]", "", "none of a, b is chart sample"},
-		"an unknown key":   {"configs: [{name: any, url: 'https://example.org'}]", "", "configs[0]: url is not known here"},
+		"none":          {"", "x/z", ""},
+		"a mapping":     {"a: {b: 1}", "1/z", ""},
+		"with an alias": {"a: &a {b: 1}\nd: *a", "1/z", ""},
+		"overrides":     {"configs: [{name: any, overrides: 'a.b=1,c=two'}]", "1/two", ""},
+		"client's flags": {
+			"configs: [{name: any, clientConfig: 'CreateNamespace=true,Namespace=kyma-system'}]", "x/z", "",
+		},
+		"one of several": {"configs: [{name: other, overrides: c=o}, {name: sample, overrides: c=s}]", "x/s", ""},
+		"own configs":    {"configs: [{name: q}]\nc: 2", "x/2", ""},
+		"another home": {
+			"configs: [{name: any, clientConfig: Namespace=default}]", "", "namespace default is not kyma-system",
+		},
+		"none of several": {"configs: [{name: a, overrides: c=1}, {name: b}]", "", "none of a, b is chart sample"},
+		"an unknown key": {
+			"configs: [{name: any, url: 'https://example.org'}]", "", "configs[0]: url is not known here",
+		},
 		"no name":          {"configs: [{overrides: c=1}]", "", "configs[0]: has no name"},
 		"broken overrides": {"configs: [{name: any, overrides: 'a.b'}]", "", "config layer: overrides: key"},
 		"a list":           {"[1, 2]", "", "config layer: is not a mapping of values"},
@@ -191,13 +193,8 @@ func TestInstallJobsBecomeOrderedJobs(t *testing.T) {
 	}
 	objects, err := Render(chartWith(t, object("batch/v1", "Job", "last", "post-install,post-upgrade", "")+
 		object("apps/v1", "Deployment", "operator", "", "")+object("v1", "Service", "operator", "", "")+
-		object(
-			"batch/v1",
-			"Job",
-			"second",
-			"pre-install,pre-upgrade",
-			"1",
-		)+object("batch/v1", "Job", "first", "pre-install", "-1")+
+		object("batch/v1", "Job", "second", "pre-install,pre-upgrade", "1")+object("batch/v1", "Job", "first",
+		"pre-install", "-1")+
 		object("v1", "ServiceAccount", "first", "pre-install", "-1")+object("batch/v1", "Job", "never", "test", "")))
 	require.NoError(t, err)
 	var names []string
@@ -209,15 +206,22 @@ func TestInstallJobsBecomeOrderedJobs(t *testing.T) {
 	}
 	require.Equal(
 		t,
-		[]string{"ServiceAccount first", "Job first", "Job second", "Service operator", "Deployment operator", "Job last"},
+		[]string{
+			"ServiceAccount first", "Job first", "Job second", "Service operator", "Deployment operator", "Job last",
+		},
 		names,
 	)
 }
 
 func TestHooksAreRefusedOrInstalled(t *testing.T) {
 	for name, c := range map[string]struct{ kind, hook, err string }{
-		"a Job before an upgrade":  {"batch/v1 Job", "pre-upgrade", "Job x: a Job of hook pre-upgrade is not run by the agent: turn it off"},
-		"a Job at both ends":       {"batch/v1 Job", "post-install,pre-delete", "Job x: a Job of hook post-install,pre-delete runs at deletion too"},
+		"a Job before an upgrade": {
+			"batch/v1 Job", "pre-upgrade", "Job x: a Job of hook pre-upgrade is not run by the agent: turn it off",
+		},
+		"a Job at both ends": {
+			"batch/v1 Job", "post-install,pre-delete",
+			"Job x: a Job of hook post-install,pre-delete runs at deletion too",
+		},
 		"a Pod before an install":  {"v1 Pod", "pre-install", "a Pod of hook pre-install is not run"},
 		"a Job after an upgrade":   {"batch/v1 Job", "test, post-upgrade", "a Job of hook post-upgrade"},
 		"a Pod before a deletion":  {"v1 Pod", "pre-delete", "a Pod of hook pre-delete"},
@@ -231,7 +235,8 @@ func TestHooksAreRefusedOrInstalled(t *testing.T) {
 			version, kind, _ := strings.Cut(c.kind, " ")
 			in := chartWith(
 				t,
-				"apiVersion: "+version+"\nkind: "+kind+"\nmetadata: {name: x, annotations: {helm.sh/hook: '"+c.hook+"'}}\n",
+				"apiVersion: "+version+"\nkind: "+kind+"\nmetadata: {name: x, annotations: {helm.sh/hook: '"+c.hook+
+					"'}}\n",
 			)
 			if c.err == "" {
 				require.Contains(t, rendered(t, in)["metadata"], "annotations")
@@ -247,9 +252,8 @@ func TestObjectsThatOutliveTheirReleaseAreKnown(t *testing.T) {
 	objects, err := Render(
 		chartWith(
 			t,
-			"apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: {helm.sh/resource-policy: keep}}\n---\n"+configMap(
-				"b",
-			),
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: a, annotations: {helm.sh/resource-policy: keep}}\n---\n"+
+				configMap("b"),
 		),
 	)
 	require.NoError(t, err)
@@ -263,26 +267,60 @@ func TestChartsThatHelmWouldNotInstallAreRefused(t *testing.T) {
 		files []string
 		err   string
 	}{
-		"a library":            {[]string{"Chart.yaml", head + "type: library\n"}, "chart sample: is a library chart"},
-		"another Kubernetes":   {[]string{"Chart.yaml", head + "kubeVersion: <1.20.0\n"}, "asks for Kubernetes <1.20.0, and this is v1.36.3"},
-		"a missing dependency": {[]string{"Chart.yaml", head + "dependencies: [{name: gone, version: 1.0.0}]\n"}, "dependency gone is not in charts/"},
-		"no Chart.yaml":        {[]string{"values.yaml", ""}, "Chart.yaml file is missing"},
-		"a path as its name":   {[]string{"Chart.yaml", "apiVersion: v2\nname: ../../evil\nversion: 1.0.0\n"}, `chart.metadata.name "../../evil" is invalid`},
-		"dots as its name":     {[]string{"Chart.yaml", "apiVersion: v2\nname: ..\nversion: 1.0.0\n"}, `chart.metadata.name ".." is not allowed`},
-		"a path as an alias":   {[]string{"Chart.yaml", head + "dependencies: [{name: a, alias: ../b}]\n"}, "disallowed characters in the alias"},
-		"the same chart twice": {[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
-			"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n"}, "charts/ contains in 1.0.0 twice"},
-		"two charts of a name": {[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
-			"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 2.0.0\n"}, "sample has two charts in in charts/: give one an alias"},
-		"a template that fails":   {[]string{"Chart.yaml", head, "templates/a.yaml", `{{ fail "set a host" }}`}, "sample/templates/a.yaml:1:3): set a host"},
-		"a template with a typo":  {[]string{"Chart.yaml", head, "templates/a.yaml", "{{ if }}"}, "sample/templates/a.yaml:1"},
-		"an object without name":  {[]string{"Chart.yaml", head, "templates/a.yaml", "apiVersion: v1\nkind: Secret\n"}, "sample/templates/a.yaml, document 1: Secret without metadata.name"},
-		"the environment":         {[]string{"Chart.yaml", head, "templates/a.yaml", `{{ env "HOME" }}`}, `function "env" not defined`},
-		"an object in two places": {[]string{"Chart.yaml", head, "templates/a.yaml", configMap("x"), "crds/x.yaml", configMap("x")}, "is already in sample/crds/x.yaml, document 1"},
+		"a library": {[]string{"Chart.yaml", head + "type: library\n"}, "chart sample: is a library chart"},
+		"another Kubernetes": {
+			[]string{"Chart.yaml", head + "kubeVersion: <1.20.0\n"}, "asks for Kubernetes <1.20.0, and this is v1.36.3",
+		},
+		"a missing dependency": {
+			[]string{"Chart.yaml", head + "dependencies: [{name: gone, version: 1.0.0}]\n"},
+			"dependency gone is not in charts/",
+		},
+		"no Chart.yaml": {[]string{"values.yaml", ""}, "Chart.yaml file is missing"},
+		"a path as its name": {
+			[]string{"Chart.yaml", "apiVersion: v2\nname: ../../evil\nversion: 1.0.0\n"},
+			`chart.metadata.name "../../evil" is invalid`,
+		},
+		"dots as its name": {
+			[]string{"Chart.yaml", "apiVersion: v2\nname: ..\nversion: 1.0.0\n"},
+			`chart.metadata.name ".." is not allowed`,
+		},
+		"a path as an alias": {
+			[]string{"Chart.yaml", head + "dependencies: [{name: a, alias: ../b}]\n"},
+			"disallowed characters in the alias",
+		},
+		"the same chart twice": {
+			[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
+				"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n"},
+			"charts/ contains in 1.0.0 twice"},
+		"two charts of a name": {
+			[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
+				"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 2.0.0\n"},
+			"sample has two charts in in charts/: give one an alias"},
+		"a template that fails": {
+			[]string{"Chart.yaml", head, "templates/a.yaml", `{{ fail "set a host" }}`},
+			"sample/templates/a.yaml:1:3): set a host",
+		},
+		"a template with a typo": {
+			[]string{"Chart.yaml", head, "templates/a.yaml", "{{ if }}"}, "sample/templates/a.yaml:1",
+		},
+		"an object without name": {
+			[]string{"Chart.yaml", head, "templates/a.yaml", "apiVersion: v1\nkind: Secret\n"},
+			"sample/templates/a.yaml, document 1: Secret without metadata.name",
+		},
+		"the environment": {
+			[]string{"Chart.yaml", head, "templates/a.yaml", `{{ env "HOME" }}`}, `function "env" not defined`,
+		},
+		"an object in two places": {
+			[]string{"Chart.yaml", head, "templates/a.yaml", configMap("x"), "crds/x.yaml", configMap("x")},
+			"is already in sample/crds/x.yaml, document 1",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Render(
-				Input{Content: packed(t, c.files...), Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes},
+				Input{
+					Content: packed(t, c.files...), Packed: v1beta2.HelmChart, Release: "sample",
+					Kubernetes: kubernetes,
+				},
 			)
 			require.ErrorContains(t, err, c.err)
 		})
@@ -295,15 +333,27 @@ func TestContentThatIsNoChartIsRefused(t *testing.T) {
 		content []byte
 		err     string
 	}{
-		"YAML":                   {[]byte(configMap("a")), "content is not an archive: pack it with helm package"},
-		"nothing":                {nil, "content is not an archive"},
-		"files without a folder": {archive(t, yamlFile("Chart.yaml", chart), yamlFile("values.yaml", "")), "Chart.yaml is not in the chart's folder"},
-		"two folders":            {archive(t, yamlFile("a/Chart.yaml", chart), yamlFile("b/Chart.yaml", chart)), "b/Chart.yaml is not in the chart's folder a"},
-		"an empty archive":       {archive(t, member{Header: tar.Header{Name: "a/", Typeflag: tar.TypeDir}}), "archive is empty"},
-		"another artifact":       {archive(t, yamlFile("oci-layout", "{}"), yamlFile("index.json", "{}")), "chart sample: "},
+		"YAML":    {[]byte(configMap("a")), "content is not an archive: pack it with helm package"},
+		"nothing": {nil, "content is not an archive"},
+		"files without a folder": {
+			archive(t, yamlFile("Chart.yaml", chart), yamlFile("values.yaml", "")),
+			"Chart.yaml is not in the chart's folder",
+		},
+		"two folders": {
+			archive(t, yamlFile("a/Chart.yaml", chart), yamlFile("b/Chart.yaml", chart)),
+			"b/Chart.yaml is not in the chart's folder a",
+		},
+		"an empty archive": {
+			archive(t, member{Header: tar.Header{Name: "a/", Typeflag: tar.TypeDir}}), "archive is empty",
+		},
+		"another artifact": {
+			archive(t, yamlFile("oci-layout", "{}"), yamlFile("index.json", "{}")), "chart sample: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Render(Input{Content: c.content, Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes})
+			_, err := Render(Input{
+				Content: c.content, Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes,
+			})
 			require.ErrorContains(t, err, c.err)
 		})
 	}
@@ -311,7 +361,8 @@ func TestContentThatIsNoChartIsRefused(t *testing.T) {
 
 func TestOutputIsDividedAsHelmDividesIt(t *testing.T) {
 	for _, text := range []string{
-		"", "\n\n", "a: 1", "---\na: 1\n", "a: 1\n---\nb: 1", "a: 1\n--- # comment\nb: 1\n---", "---a: 1\n  ---\n", "a: |\n  ---\n\n\n---  \n\nb: 1\n---\n# c\n",
+		"", "\n\n", "a: 1", "---\na: 1\n", "a: 1\n---\nb: 1", "a: 1\n--- # comment\nb: 1\n---", "---a: 1\n  ---\n",
+		"a: |\n  ---\n\n\n---  \n\nb: 1\n---\n# c\n",
 	} {
 		helms := releaseutil.SplitManifests(text)
 		var want []string

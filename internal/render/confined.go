@@ -136,7 +136,8 @@ func (c Confined) explain(child *os.ProcessState, complaint string) error {
 		return fmt.Errorf("%w: %s", ErrNotRun, shortened(first))
 	case strings.Contains(complaint, "stack exceeds"):
 		return errors.New("nests or calls itself without end")
-	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"), peakBytes(child) > c.MemoryBytes:
+	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"),
+		peakBytes(child) > c.MemoryBytes:
 		return errTooMuchMemory(c.MemoryBytes)
 	}
 	return fmt.Errorf("rendering crashed: %s", shortened(first))

@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 			}
 			os.Exit(0)
 		case "parent":
-			_, err := Confined{Command: []string{os.Args[0], "render"}, Timeout: time.Minute}.Render(context.Background(), Input{
+			_, err := Confined{Command: []string{os.Args[0], "render"},
+				Timeout: time.Minute}.Render(context.Background(), Input{
 				Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes, Content: readAll(os.Stdin),
 			})
 			fmt.Println(err)
@@ -62,9 +63,13 @@ func confined(t testing.TB) Confined {
 func TestConfinedRenderingIsTheSame(t *testing.T) {
 	members, values := scenario(t, "testdata/charts/everything.txtar")
 	overlay, _ := scenario(t, "testdata/overlays/production.txtar")
-	numbers := "apiVersion: v1\nkind: Numbers\nmetadata: {name: n}\nspec: {big: 9007199254740993, float: 1.5, whole: 1.0, exp: 1e3, none: null, text: \"<&>\"}\n"
+	numbers := "apiVersion: v1\nkind: Numbers\nmetadata: {name: n}\nspec: {big: 9007199254740993, float: 1.5, whole: " +
+		"1.0, exp: 1e3, none: null, text: \"<&>\"}\n"
 	for name, in := range map[string]Input{
-		"a chart":    {Content: archive(t, members...), Packed: v1beta2.HelmChart, Values: values, Release: "big", Kubernetes: kubernetes},
+		"a chart": {
+			Content: archive(t, members...), Packed: v1beta2.HelmChart, Values: values, Release: "big",
+			Kubernetes: kubernetes,
+		},
 		"an overlay": {Content: archive(t, overlay...), Packed: v1beta2.Kustomize, Path: "overlays/production"},
 		"YAML":       {Content: []byte(numbers)},
 		"numbers":    chartWith(t, numbers),
@@ -130,7 +135,8 @@ func TestChildEndsWithItsParent(t *testing.T) {
 	require.Error(t, parent.Wait())
 	require.Eventually(t, func() bool {
 		status, err := os.ReadFile("/proc/" + child + "/status")
-		return err != nil || strings.Contains(string(status), "State:\tZ") || strings.Contains(string(status), "State:\tX")
+		return err != nil || strings.Contains(string(status), "State:\tZ") ||
+			strings.Contains(string(status), "State:\tX")
 	}, time.Minute, 10*time.Millisecond, "the child lives on")
 }
 
@@ -178,7 +184,8 @@ func TestMissingRenderProgramIsNotAContentError(t *testing.T) {
 }
 
 func TestOutputOfTheChildIsLimited(t *testing.T) {
-	_, err := Confined{Command: []string{confined(t).Command[0], "flood"}}.Render(t.Context(), chartWith(t, configMap("a")))
+	_, err := Confined{Command: []string{confined(t).Command[0], "flood"}}.Render(t.Context(),
+		chartWith(t, configMap("a")))
 	require.ErrorContains(t, err, "returns more than 32 MiB of objects")
 }
 

@@ -118,14 +118,20 @@ func checkHooks(object *unstructured.Unstructured, hooks []string) error {
 	}
 	all := strings.Join(hooks, ",")
 	if isPod := object.GroupVersionKind().Group == "" && kind == "Pod"; isPod || isJob(object) && !ofInstall {
-		return fmt.Errorf("a %s of hook %s is not run by the agent: turn it off in the values, make it a Job of hook pre-install or post-install, "+
-			"or let the module's operator do its work", kind, all)
+		return fmt.Errorf(
+			"a %s of hook %s is not run by the agent: turn it off in the values, make it a Job of hook pre-install "+
+				"or post-install, "+
+				"or let the module's operator do its work", kind, all)
 	}
 	if isJob(object) && slices.ContainsFunc(hooks, isDelete) {
-		return fmt.Errorf("a Job of hook %s runs at deletion too, which the agent does not do: divide it into two Jobs and turn that of the deletion off in the values", all)
+		return fmt.Errorf(
+			"a Job of hook %s runs at deletion too, which the agent does not do: divide it into two Jobs and turn "+
+				"that of the deletion off in the values", all)
 	}
 	if !lasting {
-		return fmt.Errorf("an object of hook %s only is never made by the agent: turn it off in the values, or remove annotation %s", all, hookAnnotation)
+		return fmt.Errorf(
+			"an object of hook %s only is never made by the agent: turn it off in the values, or remove annotation %s",
+			all, hookAnnotation)
 	}
 	return nil
 }

@@ -77,7 +77,8 @@ func bomb(levels int) string {
 	var out strings.Builder
 	out.WriteString("a0: &a0 [x,x,x,x,x,x,x,x,x]\n")
 	for i := 1; i < levels; i++ {
-		fmt.Fprintf(&out, "a%d: &a%d [*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d]\n", i, i, i-1)
+		fmt.Fprintf(&out, "a%d: &a%d [*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d,*a%[3]d]\n", i, i,
+			i-1)
 	}
 	return out.String()
 }
@@ -94,7 +95,8 @@ func TestHostileArchivesOfChartsAreRefused(t *testing.T) {
 	}
 	nested := packed(t, "Chart.yaml", "apiVersion: v2\nname: inner\nversion: 1.0.0\n")
 	for range maxChartNesting + 1 {
-		nested = packed(t, "Chart.yaml", "apiVersion: v2\nname: inner\nversion: 1.0.0\n", "charts/in.tgz", string(nested))
+		nested = packed(t, "Chart.yaml", "apiVersion: v2\nname: inner\nversion: 1.0.0\n", "charts/in.tgz",
+			string(nested))
 	}
 	large := yamlFile("inner/big", strings.Repeat("x", 4<<20))
 	var tenth []member
@@ -108,24 +110,41 @@ func TestHostileArchivesOfChartsAreRefused(t *testing.T) {
 		many = append(many, yamlFile(fmt.Sprint("sample/", i), ""))
 	}
 	fend(t, map[string]attack{
-		"a zip bomb":                 {in: rawChart(zeros(t, 1<<30)), want: "unpack to more than"},
-		"a zip bomb within":          {in: rawChart(archive(t, head, yamlFile("sample/charts/in.tgz", string(zeros(t, 1<<29))))), want: "sample/charts/in.tgz: gzip:"},
-		"many fat archives":          {in: rawChart(archive(t, head, yamlFile("sample/charts/a.tgz", fat), yamlFile("sample/charts/b.tgz", fat), yamlFile("sample/charts/c.tgz", fat), yamlFile("sample/charts/d.tgz", fat))), want: "in all"},
-		"archives in archives":       {in: rawChart(nested), want: "charts in more than 8 archives"},
-		"thousands of files":         {in: rawChart(archive(t, many...)), want: "more than 2000 entries"},
-		"a large file":               {in: rawChart(archive(t, head, yamlFile("sample/a.txt", strings.Repeat("x", maxChartFileBytes+1)))), want: "at most 5242880"},
-		"a path out of the chart":    {in: with(yamlFile("sample/../../etc/cron.d/x", "")), want: "leaves its folder"},
-		"an absolute path":           {in: with(yamlFile("/etc/cron.d/x", "")), want: "leaves its folder"},
-		"a path of Windows":          {in: with(yamlFile(`sample\..\..\x`, "")), want: "leaves its folder"},
-		"a link":                     {in: odd(tar.TypeSymlink), want: "neither file nor folder"},
-		"a hard link":                {in: odd(tar.TypeLink), want: "neither file nor folder"},
-		"a device":                   {in: odd(tar.TypeBlock), want: "neither file nor folder"},
-		"a pipe":                     {in: odd(tar.TypeFifo), want: "neither file nor folder"},
-		"Chart.lock as a link":       {in: with(member{Header: tar.Header{Name: "sample/Chart.lock", Typeflag: tar.TypeSymlink, Linkname: "/root/.bashrc"}}), want: "Chart.lock is neither file nor folder"},
-		"a file twice":               {in: with(yamlFile("sample/./Chart.yaml", "")), want: "appears twice"},
-		"a file twice but for case":  {in: with(yamlFile("sample/chart.yaml", "")), want: "differ in case only"},
-		"a folder that is too deep":  {in: with(yamlFile("sample/"+strings.Repeat("a/", 20)+"x", "")), want: "deeper than 16 folders"},
-		"a name that is too long":    {in: with(yamlFile("sample/"+strings.Repeat("a", 300), "")), want: "longer than 256 bytes"},
+		"a zip bomb": {in: rawChart(zeros(t, 1<<30)), want: "unpack to more than"},
+		"a zip bomb within": {
+			in:   rawChart(archive(t, head, yamlFile("sample/charts/in.tgz", string(zeros(t, 1<<29))))),
+			want: "sample/charts/in.tgz: gzip:",
+		},
+		"many fat archives": {
+			in: rawChart(archive(t, head, yamlFile("sample/charts/a.tgz", fat), yamlFile("sample/charts/b.tgz", fat),
+				yamlFile("sample/charts/c.tgz", fat), yamlFile("sample/charts/d.tgz", fat))), want: "in all",
+		},
+		"archives in archives": {in: rawChart(nested), want: "charts in more than 8 archives"},
+		"thousands of files":   {in: rawChart(archive(t, many...)), want: "more than 2000 entries"},
+		"a large file": {
+			in:   rawChart(archive(t, head, yamlFile("sample/a.txt", strings.Repeat("x", maxChartFileBytes+1)))),
+			want: "at most 5242880",
+		},
+		"a path out of the chart": {in: with(yamlFile("sample/../../etc/cron.d/x", "")), want: "leaves its folder"},
+		"an absolute path":        {in: with(yamlFile("/etc/cron.d/x", "")), want: "leaves its folder"},
+		"a path of Windows":       {in: with(yamlFile(`sample\..\..\x`, "")), want: "leaves its folder"},
+		"a link":                  {in: odd(tar.TypeSymlink), want: "neither file nor folder"},
+		"a hard link":             {in: odd(tar.TypeLink), want: "neither file nor folder"},
+		"a device":                {in: odd(tar.TypeBlock), want: "neither file nor folder"},
+		"a pipe":                  {in: odd(tar.TypeFifo), want: "neither file nor folder"},
+		"Chart.lock as a link": {
+			in: with(
+				member{Header: tar.Header{Name: "sample/Chart.lock", Typeflag: tar.TypeSymlink,
+					Linkname: "/root/.bashrc"}}), want: "Chart.lock is neither file nor folder",
+		},
+		"a file twice":              {in: with(yamlFile("sample/./Chart.yaml", "")), want: "appears twice"},
+		"a file twice but for case": {in: with(yamlFile("sample/chart.yaml", "")), want: "differ in case only"},
+		"a folder that is too deep": {
+			in: with(yamlFile("sample/"+strings.Repeat("a/", 20)+"x", "")), want: "deeper than 16 folders",
+		},
+		"a name that is too long": {
+			in: with(yamlFile("sample/"+strings.Repeat("a", 300), "")), want: "longer than 256 bytes",
+		},
 		"an archive that is cut off": {in: rawChart(archive(t, head)[:530]), want: "tar: "},
 		"bytes of no kind":           {in: rawChart(noise(1 << 20)), want: "content is not an archive"},
 	})
@@ -152,17 +171,38 @@ func TestHostileYAMLOfChartsIsRefused(t *testing.T) {
 	deep.Values = []byte("a: " + strings.Repeat("[", 500_000))
 	chart := func(files ...string) Input { return rawChart(packed(t, files...)) }
 	fend(t, map[string]attack{
-		"aliases in the config layer":    {in: layer, want: "config layer: aliases make it grow without end"},
-		"aliases in values.yaml":         {in: chartWith(t, configMap("a"), "values.yaml", bomb(9)), want: "values.yaml: aliases make it grow without end"},
-		"an alias that holds itself":     {in: chartWith(t, configMap("a"), "values.yaml", "a: &a [*a]"), want: "values.yaml: "},
-		"aliases in Chart.yaml":          {in: chart("Chart.yaml", head+bomb(9)), want: "Chart.yaml: document 1: line 4: anchors and aliases are not accepted"},
-		"aliases in a chart within":      {in: chart("Chart.yaml", head, "charts/x/Chart.yaml", head+bomb(9)), want: "charts/x/Chart.yaml: document 1"},
-		"aliases in Chart.lock":          {in: chart("Chart.yaml", head, "Chart.lock", bomb(9)), want: "Chart.lock: document 1"},
-		"aliases in a template's output": {in: chartWith(t, configMap("a")+"data:\n  "+strings.ReplaceAll(bomb(9), "\n", "\n  ")), want: "document 1: more than 400000 values"},
-		"aliases in crds":                {in: chart("Chart.yaml", head, "crds/a.yaml", bomb(9)), want: "sample/crds/a.yaml, document 1"},
-		"aliases by fromYaml":            {in: chartWith(t, settingsMap(`{{ .Files.Get "bomb" | fromYaml | toYaml | len }}`)+"  again: {{ .Files.Get \"bomb\" | fromYaml | toYaml | fail }}", "bomb", bomb(9)), want: "chart sample: "},
-		"a layer of 20 MiB":              {in: large, want: "config layer: 20971523 bytes, at most 1048576"},
-		"a layer of brackets":            {in: deep, want: "config layer: "},
+		"aliases in the config layer": {in: layer, want: "config layer: aliases make it grow without end"},
+		"aliases in values.yaml": {
+			in:   chartWith(t, configMap("a"), "values.yaml", bomb(9)),
+			want: "values.yaml: aliases make it grow without end",
+		},
+		"an alias that holds itself": {
+			in: chartWith(t, configMap("a"), "values.yaml", "a: &a [*a]"), want: "values.yaml: ",
+		},
+		"aliases in Chart.yaml": {
+			in:   chart("Chart.yaml", head+bomb(9)),
+			want: "Chart.yaml: document 1: line 4: anchors and aliases are not accepted",
+		},
+		"aliases in a chart within": {
+			in: chart("Chart.yaml", head, "charts/x/Chart.yaml", head+bomb(9)), want: "charts/x/Chart.yaml: document 1",
+		},
+		"aliases in Chart.lock": {
+			in: chart("Chart.yaml", head, "Chart.lock", bomb(9)), want: "Chart.lock: document 1",
+		},
+		"aliases in a template's output": {
+			in:   chartWith(t, configMap("a")+"data:\n  "+strings.ReplaceAll(bomb(9), "\n", "\n  ")),
+			want: "document 1: more than 400000 values",
+		},
+		"aliases in crds": {
+			in: chart("Chart.yaml", head, "crds/a.yaml", bomb(9)), want: "sample/crds/a.yaml, document 1",
+		},
+		"aliases by fromYaml": {
+			in: chartWith(t, settingsMap(`{{ .Files.Get "bomb" | fromYaml | toYaml | len }}`)+
+				"  again: {{ .Files.Get \"bomb\" | fromYaml | toYaml | fail }}", "bomb", bomb(9)),
+			want: "chart sample: ",
+		},
+		"a layer of 20 MiB":   {in: large, want: "config layer: 20971523 bytes, at most 1048576"},
+		"a layer of brackets": {in: deep, want: "config layer: "},
 		"overrides that build long lists": {in: func() Input {
 			in := chartWith(t, configMap("a"))
 			var overrides strings.Builder
@@ -183,32 +223,67 @@ func TestTemplatesThatRunAwayAreStopped(t *testing.T) {
 	tooLong := attack{want: "chart sample: rendering took longer than 1s and was stopped", timeout: time.Second}
 	loop := func(template string) attack { a := tooLong; a.in = chartWith(t, template); return a }
 	fend(t, map[string]attack{
-		"loops in loops":              loop(endless),
-		"a long regular expression":   loop(`{{ range until 100000 }}{{ regexReplaceAll "(.*)(.*)(.*)" (repeat 100000 "a") "${1}" | len }}{{ end }}`),
-		"loops in values by tpl":      loop(`{{ range until 1000000 }}{{ tpl "{{ range until 1000 }}{{ end }}" $ }}{{ end }}`),
-		"a list of 2^40":              {in: chartWith(t, `{{ until 1099511627776 }}`), want: "chart sample: "},
-		"a list of 10^9":              {in: chartWith(t, `{{ until 1000000000 | len }}`), want: "chart sample: needs more than 256 MiB of memory"},
-		"a string that doubles":       {in: chartWith(t, doubling), want: "chart sample: needs more than 256 MiB of memory"},
-		"a string repeated":           {in: chartWith(t, `{{ repeat 2000000000 "x" }}`), want: "chart sample: needs more than 256 MiB of memory"},
-		"a key that takes long":       {in: chartWith(t, `{{ derivePassword 1 "long" "a" "b" "c" }}{{ range until 100000 }}{{ derivePassword 1 "long" "a" "b" "c" }}{{ end }}`), want: tooLong.want, timeout: tooLong.timeout},
-		"a template in itself":        {in: chartWith(t, `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`), want: "nested reference name: a"},
-		"a template by template":      {in: chartWith(t, `{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}`), want: "chart sample: "},
-		"tpl of itself":               {in: chartWith(t, `{{ tpl .Values.t . }}`, "values.yaml", "t: '{{ tpl .Values.t . }}'"), want: "chart sample: "},
-		"values that hold each other": {in: chartWith(t, `{{ $_ := set .Values "a" .Values }}{{ toYaml .Values }}`), want: "chart sample: "},
-		"a document of 100 MB":        {in: chartWith(t, settingsMap(`{{ repeat 100000000 "x" }}`)), want: "chart sample: "}, // it or its copies are too much
-		"a document of 35 MB":         {in: chartWith(t, settingsMap(`{{ repeat 35000000 "x" }}`)), want: "chart sample: templates give more than 33554432 bytes"},
-		"a document of 20 MB":         {in: chartWith(t, settingsMap(`{{ repeat 20000000 "x" }}`)), want: "bytes, at most 8388608: divide lists"},
-		"too many objects":            {in: repeated(MaxObjects+1, "---\n"+configMap("a{{ . }}")), want: "more than 2000 objects"},
-		"objects of 36 MB in all":     {in: repeated(36, "---\n"+strings.Replace(settingsMap(`{{ repeat 1000000 "x" }}`), "settings", "s{{ . }}", 1)), want: "templates give more than"},
-		"objects of many documents":   {in: repeated(5000, "---\n"), want: "content has no objects"},
-		"brackets without end":        {in: chartWith(t, settingsMap(`{{ repeat 100000 "[" }}`)), want: "document 1"},
-		"a panic":                     {in: chartWith(t, `{{ div 1 0 }}`), want: "chart sample: "},
+		"loops in loops": loop(endless),
+		"a long regular expression": loop(
+			`{{ range until 100000 }}{{ regexReplaceAll "(.*)(.*)(.*)" (repeat 100000 "a") "${1}" | len }}{{ end }}`),
+		"loops in values by tpl": loop(
+			`{{ range until 1000000 }}{{ tpl "{{ range until 1000 }}{{ end }}" $ }}{{ end }}`),
+		"a list of 2^40": {in: chartWith(t, `{{ until 1099511627776 }}`), want: "chart sample: "},
+		"a list of 10^9": {
+			in: chartWith(t, `{{ until 1000000000 | len }}`), want: "chart sample: needs more than 256 MiB of memory",
+		},
+		"a string that doubles": {
+			in: chartWith(t, doubling), want: "chart sample: needs more than 256 MiB of memory",
+		},
+		"a string repeated": {
+			in: chartWith(t, `{{ repeat 2000000000 "x" }}`), want: "chart sample: needs more than 256 MiB of memory",
+		},
+		"a key that takes long": {
+			in: chartWith(t,
+				`{{ derivePassword 1 "long" "a" "b" "c" }}{{ range until 100000 }}{{ derivePassword 1 "long" "a" "b" "c" }}{{ end }}`), want: tooLong.want, timeout: tooLong.timeout,
+		},
+		"a template in itself": {
+			in:   chartWith(t, `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`),
+			want: "nested reference name: a",
+		},
+		"a template by template": {
+			in:   chartWith(t, `{{ define "a" }}{{ template "a" . }}{{ end }}{{ template "a" . }}`),
+			want: "chart sample: ",
+		},
+		"tpl of itself": {
+			in:   chartWith(t, `{{ tpl .Values.t . }}`, "values.yaml", "t: '{{ tpl .Values.t . }}'"),
+			want: "chart sample: ",
+		},
+		"values that hold each other": {
+			in: chartWith(t, `{{ $_ := set .Values "a" .Values }}{{ toYaml .Values }}`), want: "chart sample: ",
+		},
+		// it or its copies are too much
+		"a document of 100 MB": {in: chartWith(t, settingsMap(`{{ repeat 100000000 "x" }}`)), want: "chart sample: "},
+		"a document of 35 MB": {
+			in:   chartWith(t, settingsMap(`{{ repeat 35000000 "x" }}`)),
+			want: "chart sample: templates give more than 33554432 bytes",
+		},
+		"a document of 20 MB": {
+			in: chartWith(t, settingsMap(`{{ repeat 20000000 "x" }}`)), want: "bytes, at most 8388608: divide lists",
+		},
+		"too many objects": {
+			in: repeated(MaxObjects+1, "---\n"+configMap("a{{ . }}")), want: "more than 2000 objects",
+		},
+		"objects of 36 MB in all": {
+			in: repeated(36,
+				"---\n"+strings.Replace(settingsMap(`{{ repeat 1000000 "x" }}`), "settings", "s{{ . }}", 1)),
+			want: "templates give more than",
+		},
+		"objects of many documents": {in: repeated(5000, "---\n"), want: "content has no objects"},
+		"brackets without end":      {in: chartWith(t, settingsMap(`{{ repeat 100000 "[" }}`)), want: "document 1"},
+		"a panic":                   {in: chartWith(t, `{{ div 1 0 }}`), want: "chart sample: "},
 	})
 }
 
 func TestHostileSchemasAreRefused(t *testing.T) {
 	with := func(schema string) Input {
-		return chartWith(t, configMap("a"), "values.schema.json", schema, "values.yaml", "a: 1\nb: "+strings.Repeat("[", 50)+strings.Repeat("]", 50))
+		return chartWith(t, configMap("a"), "values.schema.json", schema, "values.yaml",
+			"a: 1\nb: "+strings.Repeat("[", 50)+strings.Repeat("]", 50))
 	}
 	var chain strings.Builder
 	for i := range 3_000 {
@@ -219,17 +294,42 @@ func TestHostileSchemasAreRefused(t *testing.T) {
 		fmt.Fprintf(&wide, `"d%d": {"allOf": [{"$ref": "#/$defs/d%[2]d"}, {"$ref": "#/$defs/d%[2]d"}]},`, i, i+1)
 	}
 	fend(t, map[string]attack{
-		"no JSON":                 {in: with("{"), want: "values of sample: values.schema.json: "},
-		"values that do not fit":  {in: with(`{"properties": {"a": {"type": "string"}}}`), want: "do not fit values.schema.json:\n- at '/a': got number, want string"},
-		"a reference to itself":   {in: with(`{"$ref": "#"}`), want: "chart sample: "},
-		"a chain of references":   {in: with(`{"$ref": "#/$defs/d0", "$defs": {` + chain.String() + `"d3000": {"type": "string"}}}`), want: "chart sample: "},
-		"a tree of references":    {in: with(`{"$ref": "#/$defs/d0", "$defs": {` + wide.String() + `"d40": {"type": "object"}}}`), want: "rendering took longer than 1s", timeout: time.Second},
-		"brackets without end":    {in: with(strings.Repeat("[", 1_000_000)), want: "values.schema.json: "},
-		"a file of the node":      {in: with(`{"$ref": "file:///etc/passwd"}`), want: "file:///etc/passwd is not part of the schema, and nothing is fetched"},
-		"a file beside":           {in: with(`{"$ref": "other.json"}`), want: "file:///other.json is not part of the schema"},
-		"a URN":                   {in: with(`{"$ref": "urn:example:a"}`), want: "urn:example:a is not part of the schema"},
-		"a schema of a schema":    {in: with(`{"$schema": "http://example.org/schema"}`), want: "http://example.org/schema is not part of the schema"},
-		"a base that is an URL":   {in: with(`{"$id": "https://example.org/a.json", "$ref": "b.json"}`), want: "https://example.org/b.json is not part of the schema"},
-		"a reference in a branch": {in: with(`{"if": {"$dynamicRef": "https://example.org/a"}}`), want: "https://example.org/a is not part of the schema"},
+		"no JSON": {in: with("{"), want: "values of sample: values.schema.json: "},
+		"values that do not fit": {
+			in:   with(`{"properties": {"a": {"type": "string"}}}`),
+			want: "do not fit values.schema.json:\n- at '/a': got number, want string",
+		},
+		"a reference to itself": {in: with(`{"$ref": "#"}`), want: "chart sample: "},
+		"a chain of references": {
+			in:   with(`{"$ref": "#/$defs/d0", "$defs": {` + chain.String() + `"d3000": {"type": "string"}}}`),
+			want: "chart sample: ",
+		},
+		"a tree of references": {
+			in:   with(`{"$ref": "#/$defs/d0", "$defs": {` + wide.String() + `"d40": {"type": "object"}}}`),
+			want: "rendering took longer than 1s", timeout: time.Second,
+		},
+		"brackets without end": {in: with(strings.Repeat("[", 1_000_000)), want: "values.schema.json: "},
+		"a file of the node": {
+			in:   with(`{"$ref": "file:///etc/passwd"}`),
+			want: "file:///etc/passwd is not part of the schema, and nothing is fetched",
+		},
+		"a file beside": {
+			in: with(`{"$ref": "other.json"}`), want: "file:///other.json is not part of the schema",
+		},
+		"a URN": {
+			in: with(`{"$ref": "urn:example:a"}`), want: "urn:example:a is not part of the schema",
+		},
+		"a schema of a schema": {
+			in:   with(`{"$schema": "http://example.org/schema"}`),
+			want: "http://example.org/schema is not part of the schema",
+		},
+		"a base that is an URL": {
+			in:   with(`{"$id": "https://example.org/a.json", "$ref": "b.json"}`),
+			want: "https://example.org/b.json is not part of the schema",
+		},
+		"a reference in a branch": {
+			in:   with(`{"if": {"$dynamicRef": "https://example.org/a"}}`),
+			want: "https://example.org/a is not part of the schema",
+		},
 	})
 }

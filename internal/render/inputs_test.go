@@ -35,15 +35,51 @@ func TestContentAsKubectlReadsIt(t *testing.T) {
 		content []byte
 		want    []string
 	}{
-		"JSON beside YAML":                {inputs(t, "json-manifests"), []string{"ConfigMap kyma-system/yjson-one", "ConfigMap kyma-system/yjson-two"}},
-		"lists without names":             {inputs(t, "lists"), []string{"ConfigMap kyma-system/ylist-one", "ConfigMap kyma-system/ylist-two", "Role kyma-system/ylist-role"}},
-		"JSON with tabs":                  {archive(t, yamlFile("a.json", "{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"ConfigMap\",\n\t\"metadata\": {\"name\": \"a\"}\n}\n")), []string{"ConfigMap a"}},
-		"JSON with tabs in a YAML file":   {archive(t, yamlFile("a.yaml", "---\n{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"ConfigMap\",\n\t\"metadata\": {\"name\": \"a\"}\n}\n")), []string{"ConfigMap a"}},
-		"several objects in one JSON":     {archive(t, yamlFile("a.json", `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`+"\n"+`{"apiVersion":"v1","kind":"B","metadata":{"name":"b"}}`)), []string{"A a", "B b"}},
-		"a list in JSON":                  {archive(t, yamlFile("a.json", `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}]}`)), []string{"A a"}},
-		"an empty list among objects":     {archive(t, yamlFile("a.yaml", list("List", "\n")+"---\n"+list("ConfigMapList", "[]")+"\n---\n"+configMap("a"))), []string{"ConfigMap sample/a"}},
-		"a custom resource with items":    {archive(t, yamlFile("a.yaml", "apiVersion: example.org/v1\nkind: Menu\nmetadata: {name: lunch}\nitems: [{dish: soup}]\n")), []string{"Menu lunch"}},
-		"a custom resource called a list": {archive(t, yamlFile("a.yaml", "apiVersion: example.org/v1\nkind: AllowList\nmetadata: {name: a}\nitems: [1]\n")), []string{"AllowList a"}},
+		"JSON beside YAML": {
+			inputs(t, "json-manifests"), []string{"ConfigMap kyma-system/yjson-one", "ConfigMap kyma-system/yjson-two"},
+		},
+		"lists without names": {
+			inputs(t, "lists"), []string{
+				"ConfigMap kyma-system/ylist-one", "ConfigMap kyma-system/ylist-two", "Role kyma-system/ylist-role",
+			},
+		},
+		"JSON with tabs": {
+			archive(t,
+				yamlFile("a.json",
+					"{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"ConfigMap\",\n\t\"metadata\": {\"name\": \"a\"}\n}\n")), []string{"ConfigMap a"},
+		},
+		"JSON with tabs in a YAML file": {
+			archive(t,
+				yamlFile("a.yaml",
+					"---\n{\n\t\"apiVersion\": \"v1\",\n\t\"kind\": \"ConfigMap\",\n\t\"metadata\": {\"name\": "+
+						"\"a\"}\n}\n")), []string{"ConfigMap a"},
+		},
+		"several objects in one JSON": {
+			archive(t,
+				yamlFile("a.json", `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`+"\n"+
+					`{"apiVersion":"v1","kind":"B","metadata":{"name":"b"}}`)), []string{"A a", "B b"},
+		},
+		"a list in JSON": {
+			archive(t,
+				yamlFile("a.json",
+					`{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}]}`)), []string{"A a"},
+		},
+		"an empty list among objects": {
+			archive(t,
+				yamlFile("a.yaml", list("List", "\n")+"---\n"+list("ConfigMapList", "[]")+"\n---\n"+configMap("a"))),
+			[]string{"ConfigMap sample/a"},
+		},
+		"a custom resource with items": {
+			archive(t,
+				yamlFile("a.yaml",
+					"apiVersion: example.org/v1\nkind: Menu\nmetadata: {name: lunch}\nitems: [{dish: soup}]\n")),
+			[]string{"Menu lunch"},
+		},
+		"a custom resource called a list": {
+			archive(t,
+				yamlFile("a.yaml", "apiVersion: example.org/v1\nkind: AllowList\nmetadata: {name: a}\nitems: [1]\n")),
+			[]string{"AllowList a"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := Render(Input{Content: c.content, Packed: v1beta2.OCIDir})
@@ -59,7 +95,8 @@ func TestContentAsKubectlReadsIt(t *testing.T) {
 
 func TestAnchorsAndMergeKeysAreWrittenOut(t *testing.T) {
 	content := configMap("a") + "data: &base {x: one, z: two}\n---\n" +
-		"apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n  labels: &labels {app: b}\n  annotations:\n    <<: *labels\n    more: c\nstringData: {<<: [*labels, {app: z, other: o}], x: &v two, z: *v}\n"
+		"apiVersion: v1\nkind: Secret\nmetadata:\n  name: b\n  labels: &labels {app: b}\n  annotations:\n    <<: " +
+		"*labels\n    more: c\nstringData: {<<: [*labels, {app: z, other: o}], x: &v two, z: *v}\n"
 	objects, err := Render(Input{Content: []byte(content)})
 	require.NoError(t, err)
 	require.Equal(t, map[string]any{"x": "one", "z": "two"}, objects[0].Object["data"])
@@ -67,23 +104,18 @@ func TestAnchorsAndMergeKeysAreWrittenOut(t *testing.T) {
 	require.Equal(t, map[string]any{"app": "b", "other": "o", "x": "two", "z": "two"}, objects[1].Object["stringData"])
 }
 
-// TestDefinitionsOfTheLargestSizeAreRead uses the shape of Argo Workflows' definitions: 2.9 MB of YAML that is 1.2 MB in
-// JSON.
+// TestDefinitionsOfTheLargestSizeAreRead uses the shape of Argo Workflows' definitions: 2.9 MB of YAML that is 1.2 MB
+// in JSON.
 func TestDefinitionsOfTheLargestSizeAreRead(t *testing.T) {
 	var text strings.Builder
 	text.WriteString(
-		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: larges.example.org}\nspec:\n  schema:\n",
+		"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+			"larges.example.org}\nspec:\n  schema:\n",
 	)
 	indent := strings.Repeat(" ", 40)
 	for i := range 23_000 {
-		fmt.Fprintf(
-			&text,
-			"%sfield%05d:\n%s  description: 'A text, with: signs - and more.'\n%s  type: string\n",
-			indent,
-			i,
-			indent,
-			indent,
-		)
+		fmt.Fprintf(&text, "%sfield%05d:\n%s  description: 'A text, with: signs - and more.'\n%s  type: string\n",
+			indent, i, indent, indent)
 	}
 	require.Greater(t, text.Len(), 3_500_000)
 	objects, err := Render(Input{Content: []byte(text.String())})

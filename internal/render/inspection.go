@@ -42,7 +42,8 @@ func (i *inspection) kustomization(folder string) error {
 func (i *inspection) visit(folder string) (int, error) {
 	if builds, known := i.builds[folder]; known {
 		if builds == 0 {
-			return 0, fmt.Errorf("%s: refers to itself through other kustomizations: remove one of the references", folder)
+			return 0,
+				fmt.Errorf("%s: refers to itself through other kustomizations: remove one of the references", folder)
 		}
 		return builds, nil
 	}
@@ -91,11 +92,9 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 		"helmChartInflationGenerator": len(k.HelmChartInflationGenerator) > 0,
 	} {
 		if used {
-			return k, fmt.Errorf(
-				"%s: charts are not inflated here: pack the module as %s, or put its objects here",
-				field,
-				v1beta2.HelmChart,
-			)
+			return k,
+				fmt.Errorf("%s: charts are not inflated here: pack the module as %s, or put its objects here", field,
+					v1beta2.HelmChart)
 		}
 	}
 	for field, used := range map[string]int{
@@ -221,17 +220,16 @@ func isLocal(folder, reference string) error {
 	case reference == "":
 		return errors.New("a path is empty")
 	case strings.ContainsAny(reference, ":@?") || first == "github.com":
-		return fmt.Errorf("%s: is an address, but rendering fetches nothing: put the files into the content", shortened(reference))
-	case path.IsAbs(reference) || path.Join(folder, reference) == ".." || strings.HasPrefix(path.Join(folder, reference), "../"):
+		return fmt.Errorf("%s: is an address, but rendering fetches nothing: put the files into the content",
+			shortened(reference))
+	case path.IsAbs(reference) || path.Join(folder, reference) == ".." ||
+		strings.HasPrefix(path.Join(folder, reference), "../"):
 		return fmt.Errorf(
 			"%s: leaves the content: package the folder above, with a kustomization.yaml whose resources name this one",
-			shortened(reference),
-		)
+			shortened(reference))
 	case !isPlainPath(path.Join(folder, reference)):
-		return fmt.Errorf(
-			"%s: has unsupported characters: use letters, digits, dots, dashes and underscores",
-			shortened(reference),
-		)
+		return fmt.Errorf("%s: has unsupported characters: use letters, digits, dots, dashes and underscores",
+			shortened(reference))
 	}
 	return nil
 }

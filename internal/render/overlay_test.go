@@ -32,17 +32,26 @@ func TestOverlayFolderIsFound(t *testing.T) {
 		files []string
 		err   string
 	}{
-		"at the top":         {"", []string{"kustomization.yaml", k, "a.yaml", configMap("a")}, ""},
-		"by another name":    {"", []string{"Kustomization", k, "a.yaml", configMap("a")}, ""},
-		"where it is said":   {"x/y/", []string{"x/y/kustomization.yml", k, "x/y/a.yaml", configMap("a")}, ""},
-		"two of them":        {"", []string{"kustomization.yaml", k, "kustomization.yml", k}, "kustomization.yaml, kustomization.yml: keep one of them"},
-		"only below":         {"", []string{"b/kustomization.yaml", k, "a/kustomization.yaml", k}, "no kustomization.yaml at the top of the content, only in a, b"},
-		"elsewhere":          {"c", []string{"b/kustomization.yaml", k}, "no kustomization.yaml at c, only in b"},
-		"none at all":        {"", []string{"a.yaml", configMap("a")}, "content has no kustomization.yaml"},
-		"above the content":  {"../x", []string{"kustomization.yaml", k}, `path "../x" leaves the content`},
-		"of the node":        {"/etc", []string{"kustomization.yaml", k}, `path "/etc" leaves the content`},
-		"with a broken file": {"", []string{"kustomization.yaml", k, "a.yaml", "a: ["}, "kustomization sample: kustomization.yaml: a.yaml: document 1: "},
-		"with a typo":        {"", []string{"kustomization.yaml", "resource: [a.yaml]"}, `unknown field "resource"`},
+		"at the top":       {"", []string{"kustomization.yaml", k, "a.yaml", configMap("a")}, ""},
+		"by another name":  {"", []string{"Kustomization", k, "a.yaml", configMap("a")}, ""},
+		"where it is said": {"x/y/", []string{"x/y/kustomization.yml", k, "x/y/a.yaml", configMap("a")}, ""},
+		"two of them": {
+			"", []string{"kustomization.yaml", k, "kustomization.yml", k},
+			"kustomization.yaml, kustomization.yml: keep one of them",
+		},
+		"only below": {
+			"", []string{"b/kustomization.yaml", k, "a/kustomization.yaml", k},
+			"no kustomization.yaml at the top of the content, only in a, b",
+		},
+		"elsewhere":         {"c", []string{"b/kustomization.yaml", k}, "no kustomization.yaml at c, only in b"},
+		"none at all":       {"", []string{"a.yaml", configMap("a")}, "content has no kustomization.yaml"},
+		"above the content": {"../x", []string{"kustomization.yaml", k}, `path "../x" leaves the content`},
+		"of the node":       {"/etc", []string{"kustomization.yaml", k}, `path "/etc" leaves the content`},
+		"with a broken file": {
+			"", []string{"kustomization.yaml", k, "a.yaml", "a: ["},
+			"kustomization sample: kustomization.yaml: a.yaml: document 1: ",
+		},
+		"with a typo": {"", []string{"kustomization.yaml", "resource: [a.yaml]"}, `unknown field "resource"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := overlayOf(t, c.files...)
@@ -83,19 +92,27 @@ func TestOverlaysReachNothingOutside(t *testing.T) {
 	address, untouched := listening(t)
 	base := "resources: [a.yaml]\n"
 	for name, c := range map[string]struct{ kustomization, err string }{
-		"a URL":                     {"resources: ['" + address + "/a.yaml']", "is an address, but rendering fetches nothing"},
-		"an older base":             {"bases: ['" + address + "/a']", "is an address"},
-		"a component":               {"components: ['" + address + "/a']", "is an address"},
-		"a repository":              {"resources: ['https://github.com/a/b//c?ref=main']", "is an address"},
-		"github without scheme":     {"resources: [github.com/a/b]", "is an address"},
-		"GitHub that is a folder":   {"resources: [GitHub.com/a/b]", "is an address"},
-		"by ssh":                    {"resources: ['git@example.org:a/b']", "is an address"},
-		"by a go-getter":            {"resources: ['git::https://example.org/a']", "is an address"},
-		"a repository on the node":  {"resources: ['file:///etc']", "is an address"},
-		"a user and a path":         {"resources: [root@example/a]", "is an address"},
-		"a patch":                   {base + "patches: [{path: '" + address + "'}]", "is an address"},
-		"an older patch":            {base + "patchesStrategicMerge: ['" + address + "']", "patchesStrategicMerge[0]: " + address + ": is an address"},
-		"an older JSON patch":       {base + "patchesJson6902: [{path: '" + address + "', target: {kind: A, name: a, version: v1}}]", "is an address"},
+		"a URL": {
+			"resources: ['" + address + "/a.yaml']", "is an address, but rendering fetches nothing",
+		},
+		"an older base":            {"bases: ['" + address + "/a']", "is an address"},
+		"a component":              {"components: ['" + address + "/a']", "is an address"},
+		"a repository":             {"resources: ['https://github.com/a/b//c?ref=main']", "is an address"},
+		"github without scheme":    {"resources: [github.com/a/b]", "is an address"},
+		"GitHub that is a folder":  {"resources: [GitHub.com/a/b]", "is an address"},
+		"by ssh":                   {"resources: ['git@example.org:a/b']", "is an address"},
+		"by a go-getter":           {"resources: ['git::https://example.org/a']", "is an address"},
+		"a repository on the node": {"resources: ['file:///etc']", "is an address"},
+		"a user and a path":        {"resources: [root@example/a]", "is an address"},
+		"a patch":                  {base + "patches: [{path: '" + address + "'}]", "is an address"},
+		"an older patch": {
+			base + "patchesStrategicMerge: ['" + address + "']", "patchesStrategicMerge[0]: " + address +
+				": is an address",
+		},
+		"an older JSON patch": {
+			base + "patchesJson6902: [{path: '" + address + "', target: {kind: A, name: a, version: v1}}]",
+			"is an address",
+		},
 		"a replacement":             {base + "replacements: [{path: '" + address + "'}]", "is an address"},
 		"a schema":                  {base + "openapi: {path: '" + address + "'}", "is an address"},
 		"a transformer's settings":  {base + "configurations: ['" + address + "']", "is an address"},
@@ -103,17 +120,36 @@ func TestOverlaysReachNothingOutside(t *testing.T) {
 		"a generator's file":        {"configMapGenerator: [{name: a, files: ['k=" + address + "']}]", "is an address"},
 		"a generator's environment": {"secretGenerator: [{name: a, envs: ['" + address + "']}]", "is an address"},
 		"a generator's older form":  {"secretGenerator: [{name: a, env: '" + address + "'}]", "is an address"},
-		"a file of the node":        {"configMapGenerator: [{name: a, files: [/etc/passwd]}]", "/etc/passwd: leaves the content"},
-		"a file above":              {"configMapGenerator: [{name: a, files: [../../etc/passwd]}]", "../../etc/passwd: leaves the content"},
-		"a file that is not there":  {"resources: [b.yaml]", "b.yaml: is not in the content"},
-		"a file with a blank":       {"configMapGenerator: [{name: a, files: ['a b']}]", "a b: has unsupported characters"},
-		"a file of another overlay": {"configMapGenerator: [{name: a, files: [../other/secret]}]", "is not in or below"},
-		"a chart":                   {"helmCharts: [{name: a, repo: '" + address + "'}]", "helmCharts: charts are not inflated here: pack the module as helm-chart"},
-		"an older chart":            {"helmChartInflationGenerator: [{chartName: a}]", "helmChartInflationGenerator: charts are not inflated here"},
-		"a chart by a generator":    {"generators: ['{apiVersion: builtin, kind: HelmChartInflationGenerator, metadata: {name: a}, name: a}']", "generators: plugins are not run"},
-		"a program":                 {base + "transformers: [plugin.yaml]", "transformers: plugins are not run"},
-		"a container":               {base + "validators: [plugin.yaml]", "validators: plugins are not run"},
-		"fields in capitals":        {"HelmCharts: [{name: a, repo: '" + address + "'}]", "charts are not inflated here"},
+		"a file of the node": {
+			"configMapGenerator: [{name: a, files: [/etc/passwd]}]", "/etc/passwd: leaves the content",
+		},
+		"a file above": {
+			"configMapGenerator: [{name: a, files: [../../etc/passwd]}]", "../../etc/passwd: leaves the content",
+		},
+		"a file that is not there": {"resources: [b.yaml]", "b.yaml: is not in the content"},
+		"a file with a blank": {
+			"configMapGenerator: [{name: a, files: ['a b']}]", "a b: has unsupported characters",
+		},
+		"a file of another overlay": {
+			"configMapGenerator: [{name: a, files: [../other/secret]}]", "is not in or below",
+		},
+		"a chart": {
+			"helmCharts: [{name: a, repo: '" + address + "'}]",
+			"helmCharts: charts are not inflated here: pack the module as helm-chart",
+		},
+		"an older chart": {
+			"helmChartInflationGenerator: [{chartName: a}]",
+			"helmChartInflationGenerator: charts are not inflated here",
+		},
+		"a chart by a generator": {
+			"generators: ['{apiVersion: builtin, kind: HelmChartInflationGenerator, metadata: {name: a}, name: a}']",
+			"generators: plugins are not run",
+		},
+		"a program":   {base + "transformers: [plugin.yaml]", "transformers: plugins are not run"},
+		"a container": {base + "validators: [plugin.yaml]", "validators: plugins are not run"},
+		"fields in capitals": {
+			"HelmCharts: [{name: a, repo: '" + address + "'}]", "charts are not inflated here",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := overlayOf(
@@ -129,7 +165,8 @@ func TestOverlaysReachNothingOutside(t *testing.T) {
 				"top/root@example/a/kustomization.yaml",
 				"resources: []",
 				"top/plugin.yaml",
-				"apiVersion: a/v1\nkind: Exec\nmetadata: {name: a, annotations: {config.kubernetes.io/function: 'exec: {path: git}'}}\n",
+				"apiVersion: a/v1\nkind: Exec\nmetadata: {name: a, annotations: {config.kubernetes.io/function: "+
+					"'exec: {path: git}'}}\n",
 			)
 			in.Path = "top"
 			_, err := Render(in)
@@ -169,12 +206,9 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 		growing += fmt.Sprintf("  v%d: p/%d/q\n", i, i)
 		fmt.Fprintf(&replacements, "- source: {kind: ConfigMap, name: a, fieldPath: data.v%d}\n  targets:\n", i-1)
 		for _, index := range []int{1, 0} {
-			fmt.Fprintf(
-				&replacements,
+			fmt.Fprintf(&replacements,
 				"  - {select: {kind: ConfigMap}, fieldPaths: [data.v%d], options: {delimiter: /%[1]d/, index: %d}}\n",
-				i,
-				index,
-			)
+				i, index)
 		}
 	}
 	many := []string{"kustomization.yaml", "resources: []"}
@@ -185,12 +219,14 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 	in := func(kustomization string, more ...string) Input {
 		return overlayOf(
 			t,
-			append([]string{"kustomization.yaml", kustomization, "a.yaml", configMap("a") + "data: {x: a-b}\n"}, more...)...)
+			append([]string{"kustomization.yaml", kustomization, "a.yaml", configMap("a") + "data: {x: a-b}\n"},
+				more...)...)
 	}
 	fend(t, map[string]attack{
 		"itself": {in: in("resources: [.]"), want: ".: refers to itself"},
 		"the folder above": {
-			in:   at("a/b", overlayOf(t, "a/b/kustomization.yaml", "resources: [..]", "a/kustomization.yaml", "resources: [b]")),
+			in: at("a/b",
+				overlayOf(t, "a/b/kustomization.yaml", "resources: [..]", "a/kustomization.yaml", "resources: [b]")),
 			want: "refers to itself",
 		},
 		"a cycle of two": {
@@ -229,7 +265,11 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 			in: Input{
 				Content: archive(
 					t,
-					member{Header: tar.Header{Name: "kustomization.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}},
+					member{
+						Header: tar.Header{
+							Name: "kustomization.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd",
+						},
+					},
 				),
 				Packed: v1beta2.Kustomize,
 			},

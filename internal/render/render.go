@@ -180,7 +180,8 @@ func documents(f file) ([]placed, error) {
 // document parses one document, which contains no object, one object, or a list of objects.
 func document(place string, text []byte) ([]placed, error) {
 	if len(text) > maxDocumentBytes {
-		return nil, fmt.Errorf("%s: %d bytes, at most %d: divide lists by lines of ---", place, len(text), maxDocumentBytes)
+		return nil,
+			fmt.Errorf("%s: %d bytes, at most %d: divide lists by lines of ---", place, len(text), maxDocumentBytes)
 	}
 	if trimmed := bytes.TrimSpace(text); bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(trimmed) {
 		return jsonDocument(place, trimmed) // YAML does not allow JSON's tabs
@@ -229,12 +230,9 @@ func jsonDocuments(f file) ([]placed, error) {
 			return nil, fmt.Errorf("%s: more than %d documents", f.name, maxDocuments)
 		}
 		if len(text) > maxDocumentBytes {
-			return nil, fmt.Errorf(
-				"%s: %d bytes, at most %d: divide the list into several objects",
-				place,
-				len(text),
-				maxDocumentBytes,
-			)
+			return nil,
+				fmt.Errorf("%s: %d bytes, at most %d: divide the list into several objects", place, len(text),
+					maxDocumentBytes)
 		}
 		more, err := jsonDocument(place, text)
 		if err != nil {
@@ -299,7 +297,8 @@ func flatten(found []placed, p placed) ([]placed, error) {
 			content["apiVersion"], content["kind"] = p.object.GetAPIVersion(), kind
 		}
 		var err error
-		if found, err = flatten(found, placed{place, &unstructured.Unstructured{Object: content}, p.within}); err != nil {
+		if found, err = flatten(found,
+			placed{place, &unstructured.Unstructured{Object: content}, p.within}); err != nil {
 			return nil, err
 		}
 	}
@@ -376,7 +375,8 @@ func wellFormed(object *unstructured.Unstructured) error {
 // dropServerFields removes fields that only an API server writes. Exported objects contain them, and an apply with them
 // is refused.
 func dropServerFields(object *unstructured.Unstructured) {
-	for _, field := range []string{"creationTimestamp", "managedFields", "resourceVersion", "uid", "generation", "selfLink"} {
+	for _, field := range []string{"creationTimestamp", "managedFields", "resourceVersion", "uid", "generation",
+		"selfLink"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	unstructured.RemoveNestedField(object.Object, "status")

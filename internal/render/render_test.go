@@ -83,7 +83,8 @@ func TestOrderOfObjectsDoesNotDependOnPacking(t *testing.T) {
 			for _, o := range objects {
 				names = append(names, Name(o))
 			}
-			require.Equal(t, []string{"ConfigMap sample/first", "ConfigMap sample/second", "ConfigMap sample/third"}, names)
+			require.Equal(t, []string{"ConfigMap sample/first", "ConfigMap sample/second", "ConfigMap sample/third"},
+				names)
 		})
 	}
 }
@@ -98,44 +99,109 @@ func TestInvalidContentIsReportedWithItsPlace(t *testing.T) {
 		packed v1beta2.ImageSpecType
 		want   string
 	}{
-		"nothing":                       {nil, v1beta2.OCIRef, "no objects"},
-		"only comments":                 {[]byte("# nothing\n---\n# at all\n"), v1beta2.OCIRef, "no objects"},
-		"a kind that nobody knows":      {nil, "wasm", `content type "wasm" is not supported: use oci-dir`},
-		"text where a tar should be":    {[]byte("hello"), v1beta2.OCIDir, "tar:"},
-		"a scalar":                      {[]byte("hello"), v1beta2.OCIRef, "content, document 1: is not an object"},
-		"no apiVersion":                 {[]byte("kind: A\nmetadata: {name: a}"), v1beta2.OCIRef, "content, document 1: object without apiVersion"},
-		"no kind":                       {[]byte("apiVersion: v1\nmetadata: {name: a}"), v1beta2.OCIRef, "document 1: object without kind"},
-		"no name":                       {[]byte(configMap("a") + "---\napiVersion: v1\nkind: Secret\n"), v1beta2.OCIRef, "document 2: Secret without metadata.name"},
-		"a broken file among good ones": {archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("b.yaml", "a: [")), v1beta2.OCIDir, "b.yaml, document 1: document 1:"},
-		"a label that is a number":      {[]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {b: 1}}"), v1beta2.OCIRef, "Secret a: values of metadata.labels must be strings"},
-		"an object that appears twice":  {archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("b.yaml", configMap("a"))), v1beta2.OCIDir, "b.yaml, document 1, ConfigMap sample/a: is already in a.yaml, document 1"},
-		"a key that appears twice":      {[]byte(configMap("a") + "kind: Secret\n"), v1beta2.OCIRef, `"kind" appears twice`},
-		"an alias bomb":                 {[]byte(bomb(9)), v1beta2.OCIRef, "more than 400000 values"},
-		"an alias to a long text":       {[]byte("a: &x " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*x,", 9) + "]\n"), v1beta2.OCIRef, "more than 8388608 bytes with aliases written out"},
-		"an alias to itself":            {[]byte("a: &x [*x]\n"), v1beta2.OCIRef, "document 1: "},
-		"a merge key of a text":         {[]byte(configMap("a") + "data: {<<: text}\n"), v1beta2.OCIRef, "a merge key needs a mapping"},
-		"many values in YAML":           {[]byte("a: [" + strings.Repeat("a,", 500_001) + "]"), v1beta2.OCIRef, "more than 500000 values"},
-		"many values in JSON":           {[]byte(`{"a":[` + strings.Repeat("1,", 500_001) + `1]}`), v1beta2.OCIRef, "more than 500000 values"},
-		"a key twice in JSON":           {archive(t, yamlFile("a.json", `{"kind":"A","kind":"B"}`)), v1beta2.OCIDir, "a.json, document 1: "},
-		"JSON that ends too early":      {archive(t, yamlFile("a.json", `{"kind":"A"`)), v1beta2.OCIDir, "a.json, document 1: unexpected EOF"},
-		"a list in JSON":                {archive(t, yamlFile("a.json", `[]`)), v1beta2.OCIDir, "a.json, document 1: is not an object"},
-		"JSON that nests too deeply":    {archive(t, yamlFile("a.json", strings.Repeat(`{"a":`, 99)+"1"+strings.Repeat("}", 99))), v1beta2.OCIDir, "nested deeper than 64"},
-		"items that are not a list":     {[]byte("apiVersion: v1\nkind: List\nitems: {a: b}"), v1beta2.OCIRef, "items: want a list of objects"},
-		"an empty list alone":           {[]byte("apiVersion: v1\nkind: List\nitems:\n"), v1beta2.OCIRef, "no objects"},
-		"a bad item of a list":          {[]byte("apiVersion: v1\nkind: List\nitems: [{kind: A}]"), v1beta2.OCIRef, "items[0]: object without apiVersion"},
-		"a bad item of a typed list":    {[]byte("apiVersion: v1\nkind: ConfigMapList\nitems: [{kind: A}]"), v1beta2.OCIRef, "items[0]: object without apiVersion"},
-		"an object of more than 3 MiB":  {[]byte(configMap("a") + "data: {a: " + strings.Repeat("x", MaxObjectBytes) + "}"), v1beta2.OCIRef, "ConfigMap sample/a: "},
-		"a link":                        {archive(t, member{Header: tar.Header{Name: "a.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}), v1beta2.OCIDir, "a.yaml is neither file nor folder"},
-		"a hard link":                   {archive(t, member{Header: tar.Header{Name: "a.yaml", Typeflag: tar.TypeLink, Linkname: "b"}}), v1beta2.OCIDir, "neither file nor folder"},
-		"a device":                      {archive(t, member{Header: tar.Header{Name: "a.txt", Typeflag: tar.TypeChar}}), v1beta2.OCIDir, "neither file nor folder"},
-		"an absolute path":              {archive(t, yamlFile("/a.yaml", configMap("a"))), v1beta2.OCIDir, "leaves its folder"},
-		"a path out of the folder":      {archive(t, yamlFile("a/../../a.yaml", configMap("a"))), v1beta2.OCIDir, "leaves its folder"},
-		"a file that appears twice":     {archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("./a.yaml", configMap("b"))), v1beta2.OCIDir, "a.yaml appears twice"},
-		"more entries than allowed":     {archive(t, many...), v1beta2.OCIDir, "more than 2000 entries"},
-		"a zip bomb":                    {zipped(t, make([]byte, 8<<20)), v1beta2.OCIRef, "unpack to more than"},
-		"a tar that ends too early":     {archive(t, yamlFile("a.yaml", configMap("a")))[:540], v1beta2.OCIDir, "tar:"},
-		"a gzip that ends too early":    {zipped(t, []byte(configMap("a")))[:30], v1beta2.OCIRef, "gzip:"},
-		"more objects than allowed":     {[]byte(manyObjects(MaxObjects + 1)), v1beta2.OCIRef, "more than 2000 objects"},
+		"nothing":                    {nil, v1beta2.OCIRef, "no objects"},
+		"only comments":              {[]byte("# nothing\n---\n# at all\n"), v1beta2.OCIRef, "no objects"},
+		"a kind that nobody knows":   {nil, "wasm", `content type "wasm" is not supported: use oci-dir`},
+		"text where a tar should be": {[]byte("hello"), v1beta2.OCIDir, "tar:"},
+		"a scalar":                   {[]byte("hello"), v1beta2.OCIRef, "content, document 1: is not an object"},
+		"no apiVersion": {
+			[]byte("kind: A\nmetadata: {name: a}"), v1beta2.OCIRef, "content, document 1: object without apiVersion",
+		},
+		"no kind": {
+			[]byte("apiVersion: v1\nmetadata: {name: a}"), v1beta2.OCIRef, "document 1: object without kind",
+		},
+		"no name": {
+			[]byte(configMap("a") + "---\napiVersion: v1\nkind: Secret\n"), v1beta2.OCIRef,
+			"document 2: Secret without metadata.name",
+		},
+		"a broken file among good ones": {
+			archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("b.yaml", "a: [")), v1beta2.OCIDir,
+			"b.yaml, document 1: document 1:",
+		},
+		"a label that is a number": {
+			[]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {b: 1}}"), v1beta2.OCIRef,
+			"Secret a: values of metadata.labels must be strings",
+		},
+		"an object that appears twice": {
+			archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("b.yaml", configMap("a"))), v1beta2.OCIDir,
+			"b.yaml, document 1, ConfigMap sample/a: is already in a.yaml, document 1",
+		},
+		"a key that appears twice": {
+			[]byte(configMap("a") + "kind: Secret\n"), v1beta2.OCIRef, `"kind" appears twice`,
+		},
+		"an alias bomb": {[]byte(bomb(9)), v1beta2.OCIRef, "more than 400000 values"},
+		"an alias to a long text": {
+			[]byte("a: &x " + strings.Repeat("x", 1<<20) + "\nb: [" + strings.Repeat("*x,", 9) + "]\n"), v1beta2.OCIRef,
+			"more than 8388608 bytes with aliases written out",
+		},
+		"an alias to itself": {[]byte("a: &x [*x]\n"), v1beta2.OCIRef, "document 1: "},
+		"a merge key of a text": {
+			[]byte(configMap("a") + "data: {<<: text}\n"), v1beta2.OCIRef, "a merge key needs a mapping",
+		},
+		"many values in YAML": {
+			[]byte("a: [" + strings.Repeat("a,", 500_001) + "]"), v1beta2.OCIRef, "more than 500000 values",
+		},
+		"many values in JSON": {
+			[]byte(`{"a":[` + strings.Repeat("1,", 500_001) + `1]}`), v1beta2.OCIRef, "more than 500000 values",
+		},
+		"a key twice in JSON": {
+			archive(t, yamlFile("a.json", `{"kind":"A","kind":"B"}`)), v1beta2.OCIDir, "a.json, document 1: ",
+		},
+		"JSON that ends too early": {
+			archive(t, yamlFile("a.json", `{"kind":"A"`)), v1beta2.OCIDir, "a.json, document 1: unexpected EOF",
+		},
+		"a list in JSON": {
+			archive(t, yamlFile("a.json", `[]`)), v1beta2.OCIDir, "a.json, document 1: is not an object",
+		},
+		"JSON that nests too deeply": {
+			archive(t, yamlFile("a.json", strings.Repeat(`{"a":`, 99)+"1"+strings.Repeat("}", 99))), v1beta2.OCIDir,
+			"nested deeper than 64",
+		},
+		"items that are not a list": {
+			[]byte("apiVersion: v1\nkind: List\nitems: {a: b}"), v1beta2.OCIRef, "items: want a list of objects",
+		},
+		"an empty list alone": {[]byte("apiVersion: v1\nkind: List\nitems:\n"), v1beta2.OCIRef, "no objects"},
+		"a bad item of a list": {
+			[]byte("apiVersion: v1\nkind: List\nitems: [{kind: A}]"), v1beta2.OCIRef,
+			"items[0]: object without apiVersion",
+		},
+		"a bad item of a typed list": {
+			[]byte("apiVersion: v1\nkind: ConfigMapList\nitems: [{kind: A}]"), v1beta2.OCIRef,
+			"items[0]: object without apiVersion",
+		},
+		"an object of more than 3 MiB": {
+			[]byte(configMap("a") + "data: {a: " + strings.Repeat("x", MaxObjectBytes) + "}"), v1beta2.OCIRef,
+			"ConfigMap sample/a: ",
+		},
+		"a link": {
+			archive(t, member{Header: tar.Header{Name: "a.yaml", Typeflag: tar.TypeSymlink, Linkname: "/etc/passwd"}}),
+			v1beta2.OCIDir, "a.yaml is neither file nor folder",
+		},
+		"a hard link": {
+			archive(t, member{Header: tar.Header{Name: "a.yaml", Typeflag: tar.TypeLink, Linkname: "b"}}),
+			v1beta2.OCIDir, "neither file nor folder",
+		},
+		"a device": {
+			archive(t, member{Header: tar.Header{Name: "a.txt", Typeflag: tar.TypeChar}}), v1beta2.OCIDir,
+			"neither file nor folder",
+		},
+		"an absolute path": {
+			archive(t, yamlFile("/a.yaml", configMap("a"))), v1beta2.OCIDir, "leaves its folder",
+		},
+		"a path out of the folder": {
+			archive(t, yamlFile("a/../../a.yaml", configMap("a"))), v1beta2.OCIDir, "leaves its folder",
+		},
+		"a file that appears twice": {
+			archive(t, yamlFile("a.yaml", configMap("a")), yamlFile("./a.yaml", configMap("b"))), v1beta2.OCIDir,
+			"a.yaml appears twice",
+		},
+		"more entries than allowed":  {archive(t, many...), v1beta2.OCIDir, "more than 2000 entries"},
+		"a zip bomb":                 {zipped(t, make([]byte, 8<<20)), v1beta2.OCIRef, "unpack to more than"},
+		"a tar that ends too early":  {archive(t, yamlFile("a.yaml", configMap("a")))[:540], v1beta2.OCIDir, "tar:"},
+		"a gzip that ends too early": {zipped(t, []byte(configMap("a")))[:30], v1beta2.OCIRef, "gzip:"},
+		"more objects than allowed": {
+			[]byte(manyObjects(MaxObjects + 1)), v1beta2.OCIRef, "more than 2000 objects",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := Render(Input{Content: c.data, Packed: c.packed})
@@ -192,9 +258,8 @@ func TestRealModulesRender(t *testing.T) {
 		"template-operator-1.0.5": "template-operator.yaml",
 	} {
 		t.Run(component, func(t *testing.T) {
-			blobs, err := filepath.Glob(
-				filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", component, "blobs", "*"),
-			)
+			blobs, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", component,
+				"blobs", "*"))
 			require.NoError(t, err)
 			if len(blobs) == 0 {
 				t.Skipf("%s is not at hand", component)

@@ -94,7 +94,8 @@ func (u usage) compare(found, again []placed) error {
 		}
 	}
 	if len(again) > len(found) {
-		return errors.New("returns other objects at every rendering because of " + u.all() + ": put a fixed result into the values")
+		return errors.New("returns other objects at every rendering because of " + u.all() +
+			": put a fixed result into the values")
 	}
 	return nil
 }

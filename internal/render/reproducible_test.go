@@ -28,7 +28,8 @@ func TestTemplatesThatChanceOrTheClockDecideAreRefused(t *testing.T) {
 			require.ErrorContains(
 				t,
 				err,
-				"chart sample: sample/templates/all.yaml, document 1, ConfigMap settings: differs between renderings because of "+
+				"chart sample: sample/templates/all.yaml, document 1, ConfigMap settings: differs between renderings "+
+					"because of "+
 					name+" (templates/all.yaml:5): put a fixed result into the values",
 			)
 		})
@@ -52,16 +53,25 @@ func TestUnsettledFunctionIsFoundBehindIncludesAndValues(t *testing.T) {
 		err string
 	}{
 		"in a helper": {chartWith(t, settingsMap(`{{ include "password" . }}`),
-			"templates/_helpers.tpl", "{{ define \"other\" }}{{ uuidv4 }}{{ end }}\n{{ define \"password\" }}{{ randAlpha 9 }}{{ end }}"),
+			"templates/_helpers.tpl",
+			"{{ define \"other\" }}{{ uuidv4 }}{{ end }}\n{{ define \"password\" }}{{ randAlpha 9 }}{{ end }}"),
 			"ConfigMap settings: differs between renderings because of randAlpha (templates/_helpers.tpl:2): "},
-		"in a chart within": {chartWith(t, "", "charts/x/Chart.yaml", "apiVersion: v2\nname: inner\nversion: 1.0.0\n", "charts/x/templates/a.yaml", settingsMap(`{{ uuidv4 }}`)),
-			"sample/charts/inner/templates/a.yaml, document 1, ConfigMap settings: differs between renderings because of uuidv4 (charts/x/templates/a.yaml:5)"},
-		"in the chart's values": {chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`), "values.yaml", "text: '{{ now | date `2006` }}'"),
+		"in a chart within": {chartWith(t, "", "charts/x/Chart.yaml", "apiVersion: v2\nname: inner\nversion: 1.0.0\n",
+			"charts/x/templates/a.yaml", settingsMap(`{{ uuidv4 }}`)),
+			"sample/charts/inner/templates/a.yaml, document 1, ConfigMap settings: differs between renderings " +
+				"because of uuidv4 (charts/x/templates/a.yaml:5)"},
+		"in the chart's values": {chartWith(t, settingsMap(`"{{ tpl .Values.text . }}"`), "values.yaml",
+			"text: '{{ now | date `2006` }}'"),
 			"because of now (values.yaml:1)"},
-		"in a file": {chartWith(t, settingsMap(`"{{ tpl (.Files.Get "text") . }}"`), "text", "{{ now.Year }}"), "because of now (text:1)"},
-		"in how many objects there are": {chartWith(t, "{{ if gt now.Year 2001 }}\n"+configMap("late")+"{{ else }}\n"+configMap("early")+"{{ end }}"),
+		"in a file": {
+			chartWith(t, settingsMap(`"{{ tpl (.Files.Get "text") . }}"`), "text", "{{ now.Year }}"),
+			"because of now (text:1)",
+		},
+		"in how many objects there are": {
+			chartWith(t, "{{ if gt now.Year 2001 }}\n"+configMap("late")+"{{ else }}\n"+configMap("early")+"{{ end }}"),
 			"ConfigMap sample/late: differs between renderings because of now (templates/all.yaml:1)"},
-		"in whether it renders": {chartWith(t, configMap("a")+`{{ if lt now.Year 2001 }}{{ fail "too early" }}{{ end }}`),
+		"in whether it renders": {
+			chartWith(t, configMap("a")+`{{ if lt now.Year 2001 }}{{ fail "too early" }}{{ end }}`),
 			"renders or fails depending on now (templates/all.yaml:6): put a fixed result into the values"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,13 +87,16 @@ func TestUnsettledFunctionIsFoundBehindIncludesAndValues(t *testing.T) {
 
 func TestUnsettledFunctionsThatDecideNothingAreNoHarm(t *testing.T) {
 	for name, in := range map[string]Input{
-		"in a branch not taken":     chartWith(t, settingsMap(`{{ .Values.password | default "x" }}{{ if .Values.no }}{{ randAlphaNum 5 }}{{ end }}`)),
-		"in a comment":              chartWith(t, "# made at {{ now }} by {{ uuidv4 }}\n"+settingsMap("x")),
-		"in a variable":             chartWith(t, `{{ $ca := genCA "a" 1 }}`+settingsMap("x")),
-		"as the default of a value": chartWith(t, settingsMap(`{{ .Values.value | default (randAlphaNum 5) }}`), "values.yaml", "value: x"),
-		"in the notes":              chartWith(t, settingsMap("x"), "templates/NOTES.txt", "{{ now }}"),
-		"counted":                   chartWith(t, settingsMap(`{{ ternary "x" "y" (eq 2 (keys (dict "a" 1 "b" 2) | len)) }}`)),
-		"whose difference is lost":  chartWith(t, settingsMap(`{{ ternary "x" "y" (gt (len (randAlphaNum 5)) 1) }}`)),
+		"in a branch not taken": chartWith(t,
+			settingsMap(`{{ .Values.password | default "x" }}{{ if .Values.no }}{{ randAlphaNum 5 }}{{ end }}`)),
+		"in a comment":  chartWith(t, "# made at {{ now }} by {{ uuidv4 }}\n"+settingsMap("x")),
+		"in a variable": chartWith(t, `{{ $ca := genCA "a" 1 }}`+settingsMap("x")),
+		"as the default of a value": chartWith(t, settingsMap(`{{ .Values.value | default (randAlphaNum 5) }}`),
+			"values.yaml", "value: x"),
+		"in the notes": chartWith(t, settingsMap("x"), "templates/NOTES.txt", "{{ now }}"),
+		"counted": chartWith(t,
+			settingsMap(`{{ ternary "x" "y" (eq 2 (keys (dict "a" 1 "b" 2) | len)) }}`)),
+		"whose difference is lost": chartWith(t, settingsMap(`{{ ternary "x" "y" (gt (len (randAlphaNum 5)) 1) }}`)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, map[string]any{"value": "x"}, rendered(t, in)["data"])
@@ -92,11 +105,7 @@ func TestUnsettledFunctionsThatDecideNothingAreNoHarm(t *testing.T) {
 }
 
 func TestTextThatOnlyMentionsAFunctionIsNoHarm(t *testing.T) {
-	in := chartWith(
-		t,
-		settingsMap(`{{ .Values.text | quote }}`)+"  more: {{ tpl .Values.other . }}\n",
-		"values.yaml",
-		"text: '{{ now }} {{ randInt 1 2 }}'\nother: plain",
-	)
+	in := chartWith(t, settingsMap(`{{ .Values.text | quote }}`)+"  more: {{ tpl .Values.other . }}\n", "values.yaml",
+		"text: '{{ now }} {{ randInt 1 2 }}'\nother: plain")
 	require.Equal(t, map[string]any{"value": "{{ now }} {{ randInt 1 2 }}", "more": "plain"}, rendered(t, in)["data"])
 }

@@ -15,7 +15,8 @@ import (
 type nothingElse struct{}
 
 func (nothingElse) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%s is not part of the schema, and nothing is fetched: write it into values.schema.json", url)
+	return nil, fmt.Errorf("%s is not part of the schema, and nothing is fetched: write it into values.schema.json",
+		url)
 }
 
 // checkSchemas holds the values against values.schema.json of a chart and of those within it, as far as they have

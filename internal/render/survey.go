@@ -142,7 +142,8 @@ func (w walk) command(n *parse.CommandNode, next []*parse.CommandNode) {
 		if name, ok := args[1].(*parse.StringNode); ok {
 			w.into.includes = append(w.into.includes, name.Text)
 		}
-	} else if function == "keys" && len(next) > 0 && slices.Contains([]string{"sortAlpha", "len", "has"}, identifier(next[0])) {
+	} else if function == "keys" && len(next) > 0 &&
+		slices.Contains([]string{"sortAlpha", "len", "has"}, identifier(next[0])) {
 		args = args[1:]
 	}
 	for _, arg := range args {

@@ -65,7 +65,9 @@ func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 // UsualCapabilities are the capabilities of an unknown cluster: Kubernetes' own APIs. An unknown version is the version
 // of the Kubernetes libraries in this program.
 func UsualCapabilities(version string) Capabilities {
-	return Capabilities{Version: cmp.Or(version, libraryVersion()), APIVersions: chartutil.DefaultCapabilities.APIVersions}
+	return Capabilities{
+		Version: cmp.Or(version, libraryVersion()), APIVersions: chartutil.DefaultCapabilities.APIVersions,
+	}
 }
 
 func libraryVersion() string {
@@ -90,7 +92,8 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 		return nil, fmt.Errorf("version of Kubernetes: %w", err)
 	}
 	if wanted := c.Metadata.KubeVersion; wanted != "" && !chartutil.IsCompatibleRange(wanted, version.Version) {
-		return nil, fmt.Errorf("asks for Kubernetes %s, and this is %s: use a module version made for it", wanted, version)
+		return nil,
+			fmt.Errorf("asks for Kubernetes %s, and this is %s: use a module version made for it", wanted, version)
 	}
 	if err := chartutil.ProcessDependenciesWithMerge(c, given); err != nil {
 		return nil, err
@@ -101,7 +104,8 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 	// Every rendering is a first installation: upgrades depend on Helm's release store, which the agent does not keep.
 	release := chartutil.ReleaseOptions{Name: in.Release, Namespace: in.Namespace, Revision: 1, IsInstall: true}
 	capabilities := &chartutil.Capabilities{
-		KubeVersion: *version, APIVersions: in.Kubernetes.APIVersions, HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
+		KubeVersion: *version, APIVersions: in.Kubernetes.APIVersions,
+		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
 	values, err := chartutil.ToRenderValuesWithSchemaValidation(c, given, release, capabilities, true)
 	if err != nil {

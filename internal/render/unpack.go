@@ -139,12 +139,9 @@ func admit(header *tar.Header) (bool, error) {
 		return false, fmt.Errorf("path %q leaves its folder", name)
 	}
 	if len(name) > maxPathBytes || strings.Count(name, "/") > maxPathDepth {
-		return false, fmt.Errorf(
-			"path %.40q... is longer than %d bytes or deeper than %d folders",
-			name,
-			maxPathBytes,
-			maxPathDepth,
-		)
+		return false,
+			fmt.Errorf("path %.40q... is longer than %d bytes or deeper than %d folders", name, maxPathBytes,
+				maxPathDepth)
 	}
 	switch header.Typeflag {
 	case tar.TypeReg:

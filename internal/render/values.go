@@ -68,11 +68,9 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 		}
 		for key, value := range entry {
 			if _, ok := value.(string); !ok || !slices.Contains([]string{"name", "clientConfig", "overrides"}, key) {
-				return nil, fmt.Errorf(
-					"configs[%d]: %s is not known here: use name, clientConfig and overrides, all strings",
-					i,
-					key,
-				)
+				return nil,
+					fmt.Errorf("configs[%d]: %s is not known here: use name, clientConfig and overrides, all strings",
+						i, key)
 			}
 		}
 		names = append(names, name)
@@ -84,18 +82,17 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 		}
 	}
 	if mine == nil {
-		return nil, fmt.Errorf("configs: none of %s is chart %s or module %s", strings.Join(names, ", "), chart, in.Release)
+		return nil,
+			fmt.Errorf("configs: none of %s is chart %s or module %s", strings.Join(names, ", "), chart, in.Release)
 	}
 	client, err := settings(mine["clientConfig"])
 	if err != nil {
 		return nil, fmt.Errorf("clientConfig: %w", err)
 	}
 	if wanted, given := client["Namespace"]; given && wanted != in.Namespace {
-		return nil, fmt.Errorf(
-			"clientConfig: namespace %v is not %s, where the module goes: set it there",
-			wanted,
-			in.Namespace,
-		)
+		return nil,
+			fmt.Errorf("clientConfig: namespace %v is not %s, where the module goes: set it there", wanted,
+				in.Namespace)
 	}
 	overrides, err := settings(mine["overrides"])
 	if err != nil {

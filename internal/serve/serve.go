@@ -32,7 +32,8 @@ type Limits struct {
 
 // Small are the limits of servers whose requests have no body: probes, metrics and tokens.
 var Small = Limits{
-	Connections: 100, HeaderBytes: 16 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 100 << 10, Read: 10 * time.Second, Write: time.Minute, OneRequest: true,
+	Connections: 100, HeaderBytes: 16 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 100 << 10, Read: 10 * time.Second,
+	Write: time.Minute, OneRequest: true,
 }
 
 const (
@@ -49,7 +50,8 @@ const (
 func New(handler http.Handler, limits Limits) *http.Server {
 	server := &http.Server{
 		Handler: limitBodies(handler, limits), MaxHeaderBytes: limits.HeaderBytes,
-		ReadHeaderTimeout: min(headerTimeout, limits.Read), ReadTimeout: limits.Read, WriteTimeout: limits.Write, IdleTimeout: idleTimeout,
+		ReadHeaderTimeout: min(headerTimeout, limits.Read), ReadTimeout: limits.Read, WriteTimeout: limits.Write,
+		IdleTimeout: idleTimeout,
 	}
 	server.SetKeepAlivesEnabled(!limits.OneRequest)
 	return server
@@ -77,7 +79,9 @@ func Add(mgr manager.Manager, name, address string, config *tls.Config, handler 
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	timeout := shutdownTimeout
-	return mgr.Add(&manager.Server{Name: name, Server: New(handler, limits), Listener: listener, ShutdownTimeout: &timeout})
+	return mgr.Add(&manager.Server{
+		Name: name, Server: New(handler, limits), Listener: listener, ShutdownTimeout: &timeout,
+	})
 }
 
 // limitBodies refuses bodies that are too large, and lets requests wait whose bodies are too large together with those
@@ -88,7 +92,8 @@ func limitBodies(next http.Handler, limits Limits) http.Handler {
 		size := r.ContentLength
 		if size > limits.BodyBytes {
 			w.Header().Set("Connection", "close")
-			http.Error(w, fmt.Sprintf("body of %d bytes, at most %d", size, limits.BodyBytes), http.StatusRequestEntityTooLarge)
+			http.Error(w, fmt.Sprintf("body of %d bytes, at most %d", size, limits.BodyBytes),
+				http.StatusRequestEntityTooLarge)
 			return
 		}
 		if size < 0 {

@@ -14,7 +14,8 @@ import (
 )
 
 var tight = Limits{
-	Connections: 8, HeaderBytes: 1 << 10, BodyBytes: 64 << 10, AllBodiesBytes: 128 << 10, Read: 200 * time.Millisecond, Write: 10 * time.Second,
+	Connections: 8, HeaderBytes: 1 << 10, BodyBytes: 64 << 10, AllBodiesBytes: 128 << 10, Read: 200 * time.Millisecond,
+	Write: 10 * time.Second,
 }
 
 // started is a server with a handler that reads the body. It counts its concurrent connections.
@@ -112,11 +113,16 @@ func TestServerEnforcesItsLimits(t *testing.T) {
 	}{
 		"an ordinary request":                {[]string{head + "Content-Length: 5\r\n\r\nhello"}, "200"},
 		"a Content-Length that is too large": {[]string{head + "Content-Length: 999999999\r\n\r\n"}, "413"},
-		"a body that is too large":           {[]string{head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n", strings.Repeat("x", 0x20000), "\r\n0\r\n\r\n"}, "400"},
-		"a header that is too large":         {[]string{head + "X: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"}, "431"},
-		"half a header":                      {[]string{head}, ""},
-		"half a body":                        {[]string{head + "Content-Length: 5\r\n\r\nhe"}, "400"},
-		"nothing":                            {nil, ""},
+		"a body that is too large": {
+			[]string{head + "Transfer-Encoding: chunked\r\n\r\n20000\r\n", strings.Repeat("x", 0x20000),
+				"\r\n0\r\n\r\n"}, "400",
+		},
+		"a header that is too large": {
+			[]string{head + "X: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"}, "431",
+		},
+		"half a header": {[]string{head}, ""},
+		"half a body":   {[]string{head + "Content-Length: 5\r\n\r\nhe"}, "400"},
+		"nothing":       {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -154,7 +160,9 @@ func TestSlowClientsShareTheLimits(t *testing.T) {
 
 // TestSmallServerClosesConnectionsAfterARequest: idle connections would keep other clients out.
 func TestSmallServerClosesConnectionsAfterARequest(t *testing.T) {
-	for name, limits := range map[string]Limits{"small": Small, "one that is asked often": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1, Read: time.Minute, Write: time.Minute}} {
+	for name, limits := range map[string]Limits{"small": Small,
+		"one that is asked often": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1,
+			Read: time.Minute, Write: time.Minute}} {
 		listener, err := Listen(t.Context(), "127.0.0.1:0", nil, limits)
 		if err != nil {
 			t.Fatal(err)

@@ -32,17 +32,24 @@ const (
 func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Status = from.ObjectMeta, from.Status
-	to.Spec = v1beta2.KymaSpec{Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows, Modules: from.Spec.Modules}
+	to.Spec = v1beta2.KymaSpec{
+		Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows,
+		Modules: from.Spec.Modules,
+	}
 	drop(&to.ObjectMeta, AnnotationSync) // spec.sync holds the same
 	sync := from.Spec.Sync
 	if sync == nil {
 		return nil
 	}
 	if sync.Enabled && sync.Namespace != "" && sync.Namespace != v1beta2.RuntimeNamespace {
-		return fmt.Errorf("spec.sync.namespace: %q is not supported: the runtime's Kyma is always in %s; remove the field", sync.Namespace, v1beta2.RuntimeNamespace)
+		return fmt.Errorf(
+			"spec.sync.namespace: %q is not supported: the runtime's Kyma is always in %s; remove the field",
+			sync.Namespace, v1beta2.RuntimeNamespace)
 	}
 	if sync.Enabled && !supported(sync.Strategy) {
-		return fmt.Errorf("spec.sync.strategy: %q is not supported: the publisher uses no kubeconfigs of runtimes; remove the field", sync.Strategy)
+		return fmt.Errorf(
+			"spec.sync.strategy: %q is not supported: the publisher uses no kubeconfigs of runtimes; remove the field",
+			sync.Strategy)
 	}
 	kept := keptSync{Sync: *sync}
 	if sync.Enabled {
@@ -93,7 +100,10 @@ func switched(meta *metav1.ObjectMeta, name, value string) bool {
 func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 	from = from.DeepCopy()
 	to.ObjectMeta, to.Status = from.ObjectMeta, from.Status
-	to.Spec = KymaSpec{Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows, Modules: from.Spec.Modules}
+	to.Spec = KymaSpec{
+		Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows,
+		Modules: from.Spec.Modules,
+	}
 	var kept keptSync
 	if !take(&to.ObjectMeta, AnnotationSync, &kept) {
 		return nil
@@ -139,7 +149,9 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 	to.ObjectMeta = from.ObjectMeta
 	var rest templateRest
 	if text, is := to.Annotations[AnnotationRest]; is && !take(&to.ObjectMeta, AnnotationRest, &rest) {
-		return fmt.Errorf("metadata.annotations[%s]: %.64qis invalid: it holds the fields of v1beta2 and was changed; restore it, or write the object as v1beta2",
+		return fmt.Errorf(
+			"metadata.annotations[%s]: %.64qis invalid: it holds the fields of v1beta2 and was changed; restore it, "+
+				"or write the object as v1beta2",
 			AnnotationRest, text)
 	}
 	to.Spec = v1beta2.ModuleTemplateSpec{
@@ -167,7 +179,10 @@ func ModuleTemplateFromHub(_ context.Context, from *v1beta2.ModuleTemplate, to *
 		Channel: s.Channel, Mandatory: s.Mandatory, RequiresDowntime: s.RequiresDowntime,
 		Data: s.Data, Descriptor: s.Descriptor, CustomStateCheck: s.CustomStateCheck, Target: TargetRemote,
 	}
-	rest := templateRest{s.Version, s.ModuleName, s.Resources, s.Info, s.AssociatedResources, s.Manager, to.Annotations[v1beta2.AnnotationTarget]}
+	rest := templateRest{
+		s.Version, s.ModuleName, s.Resources, s.Info, s.AssociatedResources, s.Manager,
+		to.Annotations[v1beta2.AnnotationTarget],
+	}
 	drop(&to.ObjectMeta, v1beta2.AnnotationTarget, AnnotationRest)
 	if rest.Target == v1beta2.TargetControlPlane {
 		to.Spec.Target, rest.Target = TargetControlPlane, ""

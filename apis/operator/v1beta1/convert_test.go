@@ -18,11 +18,21 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 		sync *Sync
 		want map[string]string // annotations in v1beta2, except the carried field
 	}{
-		"without sync":                {nil, nil},
-		"with sync switched off":      {&Sync{NoModuleCopy: true, ModuleCatalog: true, Strategy: "secret", Namespace: "elsewhere"}, map[string]string{}},
-		"with a copy of the modules":  {&Sync{Enabled: true, ModuleCatalog: true, Strategy: "local-secret"}, map[string]string{}},
-		"without a copy, the default": {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true, Namespace: "kyma-system"}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true"}},
-		"without a catalog":           {&Sync{Enabled: true}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"}},
+		"without sync": {nil, nil},
+		"with sync switched off": {
+			&Sync{NoModuleCopy: true, ModuleCatalog: true, Strategy: "secret", Namespace: "elsewhere"},
+			map[string]string{},
+		},
+		"with a copy of the modules": {
+			&Sync{Enabled: true, ModuleCatalog: true, Strategy: "local-secret"}, map[string]string{},
+		},
+		"without a copy, the default": {
+			&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true, Namespace: "kyma-system"},
+			map[string]string{v1beta2.AnnotationNoModuleCopy: "true"},
+		},
+		"without a catalog": {
+			&Sync{Enabled: true}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := &Kyma{
@@ -43,10 +53,9 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 			if err := KymaToHub(t.Context(), before, hub); err != nil {
 				t.Fatal(err)
 			}
-			if !reflect.DeepEqual(
-				hub.Spec,
-				v1beta2.KymaSpec{Channel: "regular", SkipMaintenanceWindows: true, Modules: []v1beta2.Module{module}},
-			) ||
+			if !reflect.DeepEqual(hub.Spec,
+				v1beta2.KymaSpec{Channel: "regular", SkipMaintenanceWindows: true,
+					Modules: []v1beta2.Module{module}}) ||
 				!reflect.DeepEqual(hub.Status, before.Status) ||
 				hub.Annotations["mine"] != "stays" {
 				t.Errorf("as v1beta2 it is %+v", hub)
@@ -56,7 +65,8 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 					t.Errorf("annotation %s is %q, want %q", name, hub.Annotations[name], value)
 				}
 			}
-			if extra := len(hub.Annotations) - 1 - len(c.want); c.want != nil && extra != 1 || c.want == nil && extra != 0 {
+			if extra := len(hub.Annotations) - 1 - len(c.want); c.want != nil && extra != 1 || c.want == nil &&
+				extra != 0 {
 				t.Errorf("annotations are %v", hub.Annotations)
 			}
 			if err := KymaFromHub(t.Context(), hub, after); err != nil || !reflect.DeepEqual(after, before) {
@@ -67,23 +77,15 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 }
 
 func TestUnsupportedSyncFieldsAreRefused(t *testing.T) {
-	err := KymaToHub(
-		t.Context(),
-		&Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Namespace: "elsewhere"}}},
-		&v1beta2.Kyma{},
-	)
+	err := KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Namespace: "elsewhere"}}},
+		&v1beta2.Kyma{})
 	if err == nil ||
-		!strings.Contains(
-			err.Error(),
-			`spec.sync.namespace: "elsewhere" is not supported: the runtime's Kyma is always in kyma-system; remove the field`,
-		) {
+		!strings.Contains(err.Error(),
+			`spec.sync.namespace: "elsewhere" is not supported: the runtime's Kyma is always in kyma-system; remove the field`) {
 		t.Errorf("got %v", err)
 	}
-	err = KymaToHub(
-		t.Context(),
-		&Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Strategy: "local-client"}}},
-		&v1beta2.Kyma{},
-	)
+	err = KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Strategy: "local-client"}}},
+		&v1beta2.Kyma{})
 	if err == nil ||
 		err.Error() != `spec.sync.strategy: "local-client" is not supported: the publisher uses no kubeconfigs of runtimes; remove the field` {
 		t.Errorf("got %v", err)
@@ -97,8 +99,11 @@ func TestUnsupportedSyncFieldsAreRefused(t *testing.T) {
 
 func TestStoredAnnotationsNeverMakeAnObjectUnreadable(t *testing.T) {
 	for name, stored := range map[string]string{
-		"no JSON": "{garbage", "nothing": "", "another shape": `[1, 2]`, "another type of a field": `{"enabled": "yes"}`,
-		"a strategy that could not be written": `{"enabled": true, "strategy": "local-client"}`, "a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`, "unknown fields": `{"enabled": true, "shade": "red"}`,
+		"no JSON": "{garbage", "nothing": "", "another shape": `[1, 2]`,
+		"another type of a field":               `{"enabled": "yes"}`,
+		"a strategy that could not be written":  `{"enabled": true, "strategy": "local-client"}`,
+		"a namespace that could not be written": `{"enabled": true, "namespace": "elsewhere"}`,
+		"unknown fields":                        `{"enabled": true, "shade": "red"}`,
 	} {
 		hub := &v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationSync: stored}},
@@ -115,7 +120,8 @@ func TestStoredAnnotationsNeverMakeAnObjectUnreadable(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationRest: stored}},
 		}
 		older, back := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
-		if err := errors.Join(ModuleTemplateFromHub(t.Context(), template, older), ModuleTemplateToHub(t.Context(), older, back)); err != nil {
+		if err := errors.Join(ModuleTemplateFromHub(t.Context(), template, older),
+			ModuleTemplateToHub(t.Context(), older, back)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if want := map[string]string{"mine": "stays"}; !reflect.DeepEqual(back.Annotations, want) ||
@@ -132,16 +138,41 @@ func TestSpecSyncOverridesAnnotations(t *testing.T) {
 		noCopy      string // values of AnnotationNoModuleCopy and AnnotationSyncCatalog in v1beta2
 		withCatalog string
 	}{
-		"contradicting it":                     {&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "", ""},
-		"the same":                             {&Sync{Enabled: true, NoModuleCopy: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "true", "false"},
-		"the opposite value":                   {&Sync{Enabled: true, NoModuleCopy: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "false", v1beta2.AnnotationSyncCatalog: "true"}, "true", "false"},
-		"without spec.sync":                    {nil, map[string]string{v1beta2.AnnotationNoModuleCopy: "true"}, "true", ""},
-		"with it switched off":                 {&Sync{}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"}, "", "false"},
-		"an invalid value":                     {&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "perhaps", ""},
-		"an invalid value for an active field": {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "true", ""},
-		"no annotations":                       {&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}, nil, "true", ""},
+		"contradicting it": {
+			&Sync{Enabled: true, ModuleCatalog: true},
+			map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "", "",
+		},
+		"the same": {
+			&Sync{Enabled: true, NoModuleCopy: true},
+			map[string]string{v1beta2.AnnotationNoModuleCopy: "true", v1beta2.AnnotationSyncCatalog: "false"}, "true",
+			"false",
+		},
+		"the opposite value": {
+			&Sync{Enabled: true, NoModuleCopy: true},
+			map[string]string{v1beta2.AnnotationNoModuleCopy: "false", v1beta2.AnnotationSyncCatalog: "true"}, "true",
+			"false",
+		},
+		"without spec.sync": {
+			nil, map[string]string{v1beta2.AnnotationNoModuleCopy: "true"}, "true", "",
+		},
+		"with it switched off": {
+			&Sync{}, map[string]string{v1beta2.AnnotationSyncCatalog: "false"}, "", "false",
+		},
+		"an invalid value": {
+			&Sync{Enabled: true, ModuleCatalog: true}, map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"},
+			"perhaps", "",
+		},
+		"an invalid value for an active field": {
+			&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true},
+			map[string]string{v1beta2.AnnotationNoModuleCopy: "perhaps"}, "true", "",
+		},
+		"no annotations": {
+			&Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}, nil, "true", "",
+		},
 	} {
-		before := &Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: c.own}, Spec: KymaSpec{Channel: "fast", Sync: c.sync}}
+		before := &Kyma{
+			ObjectMeta: metav1.ObjectMeta{Annotations: c.own}, Spec: KymaSpec{Channel: "fast", Sync: c.sync},
+		}
 		hub, after := &v1beta2.Kyma{}, &Kyma{}
 		if err := errors.Join(KymaToHub(t.Context(), before, hub), KymaFromHub(t.Context(), hub, after)); err != nil ||
 			!reflect.DeepEqual(after, before) {
@@ -170,7 +201,8 @@ func TestTemplateWrittenAsV1beta1GainsNoTarget(t *testing.T) {
 			hub.Annotations = map[string]string{v1beta2.AnnotationTarget: target}
 		}
 		old, again := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
-		if err := errors.Join(ModuleTemplateFromHub(t.Context(), hub, old), ModuleTemplateToHub(t.Context(), old, again)); err != nil ||
+		if err := errors.Join(ModuleTemplateFromHub(t.Context(), hub, old),
+			ModuleTemplateToHub(t.Context(), old, again)); err != nil ||
 			!reflect.DeepEqual(again, hub) {
 			t.Errorf("%q: %v: became\n%+v\nwant\n%+v", target, err, again, hub)
 		}
@@ -191,13 +223,8 @@ func TestTemplateWrittenAsV1beta1GainsNoTarget(t *testing.T) {
 // writing it back unchanged changes nothing that has an effect.
 func FuzzStoredAnnotations(f *testing.F) {
 	f.Add(`{"enabled":true}`, "true", "false", "{}", "remote")
-	f.Add(
-		`{"enabled":true,"annotations":{"operator.kyma-project.io/sync-no-module-copy":"x"}}`,
-		"",
-		"",
-		`{"version":"1"}`,
-		"control-plane",
-	)
+	f.Add(`{"enabled":true,"annotations":{"operator.kyma-project.io/sync-no-module-copy":"x"}}`, "", "",
+		`{"version":"1"}`, "control-plane")
 	f.Add("{garbage", "perhaps", "true", "[", "")
 	f.Fuzz(func(t *testing.T, sync, noCopy, withCatalog, rest, target string) {
 		count := func(annotations map[string]string) [3]bool {
@@ -208,10 +235,12 @@ func FuzzStoredAnnotations(f *testing.F) {
 			}
 		}
 		kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
-			AnnotationSync: sync, v1beta2.AnnotationNoModuleCopy: noCopy, v1beta2.AnnotationSyncCatalog: withCatalog, "mine": "stays",
+			AnnotationSync: sync, v1beta2.AnnotationNoModuleCopy: noCopy, v1beta2.AnnotationSyncCatalog: withCatalog,
+			"mine": "stays",
 		}}}
 		old, again, older := &Kyma{}, &v1beta2.Kyma{}, &Kyma{}
-		if err := errors.Join(KymaFromHub(t.Context(), kyma, old), KymaToHub(t.Context(), old, again), KymaFromHub(t.Context(), again, older)); err != nil {
+		if err := errors.Join(KymaFromHub(t.Context(), kyma, old), KymaToHub(t.Context(), old, again),
+			KymaFromHub(t.Context(), again, older)); err != nil {
 			t.Fatal(err)
 		}
 		if count(again.Annotations) != count(kyma.Annotations) || again.Annotations["mine"] != "stays" ||
@@ -224,7 +253,8 @@ func FuzzStoredAnnotations(f *testing.F) {
 			},
 		}
 		was, back := &ModuleTemplate{}, &v1beta2.ModuleTemplate{}
-		if err := errors.Join(ModuleTemplateFromHub(t.Context(), template, was), ModuleTemplateToHub(t.Context(), was, back)); err != nil {
+		if err := errors.Join(ModuleTemplateFromHub(t.Context(), template, was),
+			ModuleTemplateToHub(t.Context(), was, back)); err != nil {
 			t.Fatal(err)
 		}
 		if count(back.Annotations) != count(template.Annotations) || !reflect.DeepEqual(back.Spec, template.Spec) {
@@ -235,7 +265,8 @@ func FuzzStoredAnnotations(f *testing.F) {
 
 func TestV1beta2AnnotationsOverrideKeptSync(t *testing.T) {
 	hub := &v1beta2.Kyma{}
-	if err := KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}}}, hub); err != nil {
+	if err := KymaToHub(t.Context(),
+		&Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true}}}, hub); err != nil {
 		t.Fatal(err)
 	}
 	delete(hub.Annotations, v1beta2.AnnotationNoModuleCopy)
@@ -273,7 +304,9 @@ func TestTemplateSurvivesRoundTripFromEitherVersion(t *testing.T) {
 			Annotations: map[string]string{"a": "b", v1beta2.AnnotationTarget: "remote"},
 		},
 		Spec: v1beta2.ModuleTemplateSpec{
-			Version: "1.0.0", ModuleName: "keda", Resources: []v1beta2.ResourceLink{{Name: "r", Link: "https://a.example"}}, Info: &v1beta2.ModuleInfo{Repository: "r"},
+			Version: "1.0.0", ModuleName: "keda",
+			Resources:           []v1beta2.ResourceLink{{Name: "r", Link: "https://a.example"}},
+			Info:                &v1beta2.ModuleInfo{Repository: "r"},
 			AssociatedResources: []metav1.GroupVersionKind{{Kind: "A"}}, Manager: &v1beta2.Manager{Name: "m"},
 		},
 	}

@@ -14,7 +14,8 @@ var GroupVersion = schema.GroupVersion{Group: v1beta2.Group, Version: "v1beta1"}
 // AddToScheme registers the types.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
-		&Kyma{}, &KymaList{}, &ModuleTemplate{}, &ModuleTemplateList{}, &Manifest{}, &ManifestList{}, &Watcher{}, &WatcherList{})
+		&Kyma{}, &KymaList{}, &ModuleTemplate{}, &ModuleTemplateList{}, &Manifest{}, &ManifestList{}, &Watcher{},
+		&WatcherList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

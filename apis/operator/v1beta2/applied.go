@@ -35,7 +35,8 @@ const maxAppliedBytes = 64 << 10
 // Wanted returns the version that the Manifest requests, as an AppliedVersion.
 func (m *Manifest) Wanted() AppliedVersion {
 	wanted := AppliedVersion{
-		Version: m.Spec.Version, Install: m.Spec.Install, Config: m.Spec.Config, LocalizedImages: m.Spec.LocalizedImages, Images: m.Annotations[AnnotationImages],
+		Version: m.Spec.Version, Install: m.Spec.Install, Config: m.Spec.Config,
+		LocalizedImages: m.Spec.LocalizedImages, Images: m.Annotations[AnnotationImages],
 		Values: m.Annotations[AnnotationValues],
 	}
 	text, err := json.Marshal(struct {

@@ -13,7 +13,8 @@ func TestAppliedVersionFitsIntoAnnotation(t *testing.T) {
 	long := strings.Repeat("a", 300<<10)
 	var images []string
 	for n := range 1000 {
-		images = append(images, fmt.Sprintf("registry.example.org/some/long/path/to/an/image-%d:1.0.0@sha256:%064d", n, n))
+		images = append(images,
+			fmt.Sprintf("registry.example.org/some/long/path/to/an/image-%d:1.0.0@sha256:%064d", n, n))
 	}
 	m := &Manifest{Spec: ManifestSpec{Version: "1.0.0", LocalizedImages: images[:2]}}
 	m.Annotations = map[string]string{AnnotationImages: "{}"}
@@ -27,9 +28,11 @@ func TestAppliedVersionFitsIntoAnnotation(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted  AppliedVersion
 		without bool
-	}{"few images": {few, false}, "a large default CR": {large, false}, "many images": {many, true}, "many image rules": {most, true}} {
+	}{"few images": {few, false}, "a large default CR": {large, false}, "many images": {many, true},
+		"many image rules": {most, true}} {
 		text, err := json.Marshal(c.wanted)
-		if err != nil || len(text) > maxAppliedBytes || c.wanted.ImagesLeftOut != c.without || c.without != (len(c.wanted.LocalizedImages)+len(c.wanted.Images) == 0) {
+		if err != nil || len(text) > maxAppliedBytes || c.wanted.ImagesLeftOut != c.without ||
+			c.without != (len(c.wanted.LocalizedImages)+len(c.wanted.Images) == 0) {
 			t.Errorf("%s: %d bytes, %v, %.200s", name, len(text), err, text)
 		}
 	}

@@ -46,13 +46,15 @@ func TestCRDsAcceptAllObjectsOfLifecycleManager(t *testing.T) {
 					continue // introduced with v1beta2
 				}
 				theirs, ours := readCRD(t, shapeFile(plural), version), readCRD(t, file, version)
-				for _, d := range differences(version, theirs.version, withoutDisplay(theirs.version, shape(ours.version, false))) {
+				for _, d := range differences(version, theirs.version,
+					withoutDisplay(theirs.version, shape(ours.version, false))) {
 					t.Error(d)
 				}
 			}
 			theirs, ours := readCRD(t, shapeFile(plural), "v1beta2"), readCRD(t, file, "v1beta2")
 			for _, field := range []string{"group", "names", "scope"} {
-				for _, d := range differences(field, theirs.spec[field], withoutDisplay(theirs.spec[field], ours.spec[field])) {
+				for _, d := range differences(field, theirs.spec[field],
+					withoutDisplay(theirs.spec[field], ours.spec[field])) {
 					t.Error(d)
 				}
 			}
@@ -89,7 +91,8 @@ func TestKymaColumnsAreRequired(t *testing.T) {
 		"":                                 {column("State"), column("Channel"), column("Age"), column("Message")},
 		"version.additionalPrinterColumns": {column("State"), column("Channel")},
 	} {
-		got := strings.Join(differences("version", theirs, withoutDisplay(theirs, map[string]any{"additionalPrinterColumns": ours})), "\n")
+		got := strings.Join(differences("version", theirs,
+			withoutDisplay(theirs, map[string]any{"additionalPrinterColumns": ours})), "\n")
 		if want == "" && got != "" || !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
@@ -111,7 +114,8 @@ func TestShapesMatchLifecycleManager(t *testing.T) {
 			}
 		}
 		if is, err := os.ReadFile(shapeFile(plural)); err != nil || strings.TrimSpace(string(is)) != string(want) {
-			t.Errorf("%s differs from Kyma's definition (%v): run go test ./apis/operator/v1beta2 -run Shapes -update", shapeFile(plural), err)
+			t.Errorf("%s differs from Kyma's definition (%v): run go test ./apis/operator/v1beta2 -run Shapes -update",
+				shapeFile(plural), err)
 		}
 	}
 }
@@ -153,16 +157,36 @@ func TestComparisonFindsEveryKindOfDifference(t *testing.T) {
 		change func(map[string]any)
 		want   string
 	}{
-		"nothing":                {func(map[string]any) {}, ""},
-		"another description":    {func(s map[string]any) { s["description"] = "ours" }, ""},
-		"an added property":      {func(s map[string]any) { s["properties"].(map[string]any)["more"] = map[string]any{} }, ""},
-		"an added requirement":   {func(s map[string]any) { s["required"] = []any{"more", "name"} }, "schema.required"},
-		"a lost property":        {func(s map[string]any) { delete(s["properties"].(map[string]any), "name") }, "schema.properties.name: missing"},
-		"an added rule":          {func(s map[string]any) { property(s)["maxLength"] = 3.0 }, "schema.properties.name.maxLength: not in Kyma's schema"},
-		"a lost rule":            {func(s map[string]any) { delete(property(s), "pattern") }, "schema.properties.name.pattern: missing"},
-		"another pattern":        {func(s map[string]any) { property(s)["pattern"] = "^[a-z]*$" }, "schema.properties.name.pattern"},
-		"another type":           {func(s map[string]any) { property(s)["type"] = "integer" }, "schema.properties.name.type"},
-		"unknown fields refused": {func(s map[string]any) { s["additionalProperties"] = false }, "schema.additionalProperties: not in Kyma's schema"},
+		"nothing":             {func(map[string]any) {}, ""},
+		"another description": {func(s map[string]any) { s["description"] = "ours" }, ""},
+		"an added property": {
+			func(s map[string]any) { s["properties"].(map[string]any)["more"] = map[string]any{} }, "",
+		},
+		"an added requirement": {func(s map[string]any) { s["required"] = []any{"more", "name"} }, "schema.required"},
+		"a lost property": {
+			func(s map[string]any) {
+				delete(s["properties"].(map[string]any), "name")
+			}, "schema.properties.name: missing",
+		},
+		"an added rule": {
+			func(s map[string]any) {
+				property(s)["maxLength"] = 3.0
+			}, "schema.properties.name.maxLength: not in Kyma's schema",
+		},
+		"a lost rule": {
+			func(s map[string]any) { delete(property(s), "pattern") }, "schema.properties.name.pattern: missing",
+		},
+		"another pattern": {
+			func(s map[string]any) { property(s)["pattern"] = "^[a-z]*$" }, "schema.properties.name.pattern",
+		},
+		"another type": {
+			func(s map[string]any) { property(s)["type"] = "integer" }, "schema.properties.name.type",
+		},
+		"unknown fields refused": {
+			func(s map[string]any) {
+				s["additionalProperties"] = false
+			}, "schema.additionalProperties: not in Kyma's schema",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ours := schema()

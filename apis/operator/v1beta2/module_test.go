@@ -8,13 +8,17 @@ import (
 
 func TestManifestModuleMatchesItsLabel(t *testing.T) {
 	for name, c := range map[string]struct{ label, annotation, module, asLabel string }{
-		"a label":                              {label: "keda", module: "keda", asLabel: "keda"},
-		"neither":                              {module: "manifest", asLabel: "manifest"},
-		"a name with a namespace":              {label: "team-keda", annotation: "team/keda", module: "team/keda", asLabel: "team-keda"},
+		"a label": {label: "keda", module: "keda", asLabel: "keda"},
+		"neither": {module: "manifest", asLabel: "manifest"},
+		"a name with a namespace": {
+			label: "team-keda", annotation: "team/keda", module: "team/keda", asLabel: "team-keda",
+		},
 		"an annotation that is another module": {label: "keda", annotation: "trusted", module: "keda", asLabel: "keda"},
 	} {
 		m := &Manifest{
-			ObjectMeta: metav1.ObjectMeta{Name: "manifest", Labels: map[string]string{}, Annotations: map[string]string{}},
+			ObjectMeta: metav1.ObjectMeta{
+				Name: "manifest", Labels: map[string]string{}, Annotations: map[string]string{},
+			},
 		}
 		if c.label != "" {
 			m.Labels[LabelModuleName] = c.label

@@ -66,8 +66,8 @@ const (
 	// AnnotationRevokedKeys is specific to kyma-pull: the thumbprints of revoked agent keys, separated by spaces.
 	// Reports that they signed are refused.
 	AnnotationRevokedKeys = "kyma-pull.dev/revoked-keys"
-	// AnnotationHandOver is ours: the proof that an operator assigned the runtime to this very Kyma. `kcp-publisher move`
-	// writes it. It is made with the fleet's token secret, so that write access to a Kyma is not enough.
+	// AnnotationHandOver is ours: the proof that an operator assigned the runtime to this very Kyma. `kcp-publisher
+	// move` writes it. It is made with the fleet's token secret, so that write access to a Kyma is not enough.
 	AnnotationHandOver = "kyma-pull.dev/hand-over"
 	// AnnotationMovedAway is ours: `kcp-publisher move --away` sets it to true on a Kyma whose runtime moves to another
 	// control plane. Nothing more is published, and deleting the Kyma removes nothing from the runtime.
@@ -90,8 +90,8 @@ const (
 	// AnnotationAgentImage is specific to kyma-pull: the image, by digest, that the agent of a Kyma's runtime must run.
 	// Empty keeps its current image.
 	AnnotationAgentImage = "kyma-pull.dev/agent-image"
-	// AnnotationAgentRollbackFrom is specific to kyma-pull: digests of agent images, separated by commas, that the agent
-	// of a Kyma's runtime can leave for an older one. Otherwise an agent does not return to an older image.
+	// AnnotationAgentRollbackFrom is specific to kyma-pull: digests of agent images, separated by commas, that the
+	// agent of a Kyma's runtime can leave for an older one. Otherwise an agent does not return to an older image.
 	AnnotationAgentRollbackFrom = "kyma-pull.dev/agent-rollback-from"
 	// AnnotationImages is specific to kyma-pull: the image sources and pull Secret for a Manifest, as in the bundle's
 	// settings, in JSON.
@@ -110,12 +110,12 @@ const (
 	// AnnotationRecreated is specific to kyma-pull: on a Manifest, a digest of the version for which objects were last
 	// recreated, and the UIDs of the deleted objects. No other object is deleted for that version.
 	AnnotationRecreated = "kyma-pull.dev/recreated"
-	// AnnotationIgnoreFields names fields of a module's object that the agent leaves to others once the object exists, as
-	// JSON pointers (RFC 6901) in a JSON array or divided by commas. It is specific to kyma-pull.
+	// AnnotationIgnoreFields names fields of a module's object that the agent leaves to others once the object exists,
+	// as JSON pointers (RFC 6901) in a JSON array or divided by commas. It is specific to kyma-pull.
 	AnnotationIgnoreFields = "kyma-pull.dev/ignore-fields"
-	// AnnotationDeleteWithData is specific to kyma-pull: "true" on a PersistentVolumeClaim, PersistentVolume or Namespace
-	// that an upgrade may delete together with its data. Without it, the agent keeps such an object when a version drops
-	// it.
+	// AnnotationDeleteWithData is specific to kyma-pull: "true" on a PersistentVolumeClaim, PersistentVolume or
+	// Namespace that an upgrade may delete together with its data. Without it, the agent keeps such an object when a
+	// version drops it.
 	AnnotationDeleteWithData = "kyma-pull.dev/delete-with-data"
 	// AnnotationCompletedJobs is specific to kyma-pull: on a Manifest, the digest of a version and its Jobs that have
 	// completed and been deleted. The agent does not create them again for that version.
@@ -129,12 +129,12 @@ const (
 	// AnnotationReportDetails is specific to kyma-pull: on a Kyma in KCP, the details that its runtime adds to reports,
 	// separated by commas: events, logs of failing containers, and objects of modules.
 	AnnotationReportDetails = "kyma-pull.dev/report-details"
-	// AnnotationCheckRun is specific to kyma-pull: on a Kyma in KCP, a request to measure checks once in its runtime, as
-	// JSON with the fields id, module and checks. The result is in the runtime's report. `kcp-publisher rollout check`
-	// writes it.
+	// AnnotationCheckRun is specific to kyma-pull: on a Kyma in KCP, a request to measure checks once in its runtime,
+	// as JSON with the fields id, module and checks. The result is in the runtime's report. `kcp-publisher rollout
+	// check` writes it.
 	AnnotationCheckRun = "kyma-pull.dev/check-run"
-	// AnnotationUsesValues is specific to kyma-pull: on a ModuleTemplate, the names of the values that its default CR and
-	// chart values refer to, separated by commas. Bundles copy it to the Manifest.
+	// AnnotationUsesValues is specific to kyma-pull: on a ModuleTemplate, the names of the values that its default CR
+	// and chart values refer to, separated by commas. Bundles copy it to the Manifest.
 	AnnotationUsesValues = "kyma-pull.dev/uses-values"
 	// AnnotationRemoval is specific to kyma-pull: "true" on a Manifest whose module the agent removes because of a
 	// bundle. A Manifest that is deleted without it is restored, and its module stays.
@@ -169,15 +169,16 @@ const (
 	// AnnotationAllowPrune is specific to kyma-pull: on the ConfigMap kyma-pull-git, the commit that is allowed to
 	// delete all objects that it omits.
 	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
-	// AnnotationApprovedRemovals is on a Kyma in KCP, and lists the held removals that an operator approved, as MODULE@TIME
-	// of status.runtime.removals separated by commas. MODULE is empty for all modules of a deleted Kyma.
+	// AnnotationApprovedRemovals is on a Kyma in KCP, and lists the held removals that an operator approved, as
+	// MODULE@TIME of status.runtime.removals separated by commas. MODULE is empty for all modules of a deleted Kyma.
 	AnnotationApprovedRemovals = "kyma-pull.dev/approved-removals"
 	// AnnotationMaintenanceWindows is specific to kyma-pull: the maintenance windows of one runtime, on its Kyma in
 	// KCP, in JSON. They replace those of the policy. Their times have a fixed offset from UTC without daylight saving
 	// time: 02:00:00+02:00 is 01:00 in Berlin in winter.
 	AnnotationMaintenanceWindows = "kyma-pull.dev/maintenance-windows"
 	// AnnotationEarlyUpgrades is specific to kyma-pull: "true" on a Kyma in KCP allows the runtime's admin to upgrade
-	// before the next maintenance window, with spec.skipMaintenanceWindows or AnnotationUpgradeAt of the runtime's Kyma.
+	// before the next maintenance window, with spec.skipMaintenanceWindows or AnnotationUpgradeAt of the runtime's
+	// Kyma.
 	AnnotationEarlyUpgrades = "kyma-pull.dev/early-upgrades"
 	// AnnotationUpgradeAt is specific to kyma-pull: on a runtime's Kyma, the time, such as 2026-11-21T21:00:00Z, from
 	// which upgrades do not wait for the next maintenance window. The choice ends when that window begins.

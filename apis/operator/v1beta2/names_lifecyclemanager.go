@@ -23,6 +23,7 @@ const (
 // names that other programs use too.
 func LifecycleManagerFieldManagers() []string {
 	return []string{
-		FieldManagerApplier, "resource.kyma-project.io/finalizer", "lifecycle-manager", Group + "/lifecycle-manager", "catalog-sync", "kyma-sync-context",
+		FieldManagerApplier, "resource.kyma-project.io/finalizer", "lifecycle-manager", Group + "/lifecycle-manager",
+		"catalog-sync", "kyma-sync-context",
 	}
 }

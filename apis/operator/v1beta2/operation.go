@@ -11,6 +11,8 @@ func (s *KymaStatus) Operated(before KymaStatus, operation string, now time.Time
 	last := before.LastOperation
 	trouble := s.State == StateError || s.State == StateWarning
 	if before.State != s.State || trouble && (last == nil || last.Operation != operation) {
-		s.LastOperation = &LastOperation{Operation: operation, LastUpdateTime: metav1.NewTime(now.Truncate(time.Second))}
+		s.LastOperation = &LastOperation{
+			Operation: operation, LastUpdateTime: metav1.NewTime(now.Truncate(time.Second)),
+		}
 	}
 }

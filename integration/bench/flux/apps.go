@@ -33,8 +33,9 @@ const (
 func appFiles(v sample.Version) map[string]string {
 	file := path.Base(v.Module) + ".yaml"
 	return map[string]string{
-		file:                 v.Manifest,
-		"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [" + file + "]\n",
+		file: v.Manifest,
+		"kustomization.yaml": "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [" + file +
+			"]\n",
 	}
 }
 

@@ -36,7 +36,9 @@ type arrivals struct {
 }
 
 // await begins to look at a cluster's objects. What is true of the objects that are there already counts too.
-func await(ctx context.Context, config *rest.Config, of kind, wanted int, arrived func(*unstructured.Unstructured) bool) (*arrivals, error) {
+func await(
+	ctx context.Context, config *rest.Config, of kind, wanted int, arrived func(*unstructured.Unstructured) bool,
+) (*arrivals, error) {
 	watching, err := client.NewWithWatch(config, client.Options{Scheme: runtime.NewScheme()})
 	if err != nil {
 		return nil, err
@@ -111,7 +113,8 @@ func (a *arrivals) wait(ctx context.Context, limit time.Duration) (first, all ti
 		err = fmt.Errorf("waited %s", limit)
 	}
 	if err = errors.Join(err, a.err); err != nil {
-		err = fmt.Errorf("%w: %d of kind %s were awaited and %d are there; of another: %s", err, a.wanted, a.kind.Kind, len(a.there), a.last)
+		err = fmt.Errorf("%w: %d of kind %s were awaited and %d are there; of another: %s", err, a.wanted, a.kind.Kind,
+			len(a.there), a.last)
 	}
 	return a.first, a.all, err
 }

@@ -44,9 +44,14 @@ apiserver_request_total{code="200",dry_run="",resource="services",subresource=""
 
 func TestModuleIsReadyOnlyForItsConditionsVersion(t *testing.T) {
 	manifest := func(version string, generation, observed int64) *unstructured.Unstructured {
-		m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "app", Generation: generation}, Spec: v1beta2.ManifestSpec{Version: version}}
+		m := &v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Name: "app", Generation: generation},
+			Spec:       v1beta2.ManifestSpec{Version: version},
+		}
 		m.Status.State = v1beta2.StateReady
-		m.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: observed}}
+		m.Status.Conditions = []metav1.Condition{
+			{Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: observed},
+		}
 		object, err := k8sruntime.DefaultUnstructuredConverter.ToUnstructured(m)
 		if err != nil {
 			t.Fatal(err)
@@ -124,7 +129,8 @@ func TestApplicationsHaveNamesOfTheirOwnWithoutDigits(t *testing.T) {
 	for i := range 1000 {
 		names = append(names, appName(i))
 	}
-	if distinct := slices.Compact(slices.Sorted(slices.Values(names))); len(distinct) != len(names) || strings.ContainsAny(strings.Join(names, ""), "0123456789") {
+	if distinct := slices.Compact(slices.Sorted(slices.Values(names))); len(distinct) != len(names) ||
+		strings.ContainsAny(strings.Join(names, ""), "0123456789") {
 		t.Errorf("%d names of 1000, such as %v", len(distinct), distinct[:3])
 	}
 	documents := strings.Split(app(7, first).Manifest, "---\n")
@@ -143,7 +149,9 @@ func TestTableHasRatiosOfThisAndThePreviousRun(t *testing.T) {
 	dir := t.TempDir()
 	run := func(install float64) string {
 		r := newResults(options{Apps: 3})
-		r.Figures = map[string]map[string]float64{"kyma-pull": {"install": install, "idle CPU": 1}, "Flux": {"install": 10, "idle CPU": 0}}
+		r.Figures = map[string]map[string]float64{
+			"kyma-pull": {"install": install, "idle CPU": 1}, "Flux": {"install": 10, "idle CPU": 0},
+		}
 		r.Reported = "3 of 3"
 		var out bytes.Buffer
 		if err := r.write(dir, &out); err != nil {
@@ -161,7 +169,8 @@ func TestTableHasRatiosOfThisAndThePreviousRun(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, table)
 		}
 	}
-	if data, err := os.ReadFile(filepath.Join(dir, "flux-3.md")); err != nil || !strings.HasSuffix(table, string(data)) {
+	if data, err := os.ReadFile(filepath.Join(dir, "flux-3.md")); err != nil ||
+		!strings.HasSuffix(table, string(data)) {
 		t.Errorf("the file has %s %v", data, err)
 	}
 }

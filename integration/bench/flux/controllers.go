@@ -60,10 +60,16 @@ func newControllers(found assets.Flux, runtime *cluster.Cluster) (*controllers, 
 }
 
 func (c *controllers) start() error {
-	common := []string{"--metrics-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0", "--events-addr=", "--enable-leader-election", "--watch-all-namespaces"}
+	common := []string{
+		"--metrics-addr=127.0.0.1:0", "--health-addr=127.0.0.1:0", "--events-addr=", "--enable-leader-election",
+		"--watch-all-namespaces",
+	}
 	c.running = nil
 	for program, flags := range map[string][]string{
-		"source-controller":    {"--concurrent=" + sourceConcurrency, "--storage-path=/data", "--storage-addr=" + c.storage, "--storage-adv-addr=" + c.storage},
+		"source-controller": {
+			"--concurrent=" + sourceConcurrency, "--storage-path=/data", "--storage-addr=" + c.storage,
+			"--storage-adv-addr=" + c.storage,
+		},
 		"kustomize-controller": {"--concurrent=" + kustomizeConcurrency},
 	} {
 		running, err := c.run(program, append(flags, common...))

@@ -42,7 +42,8 @@ func main() {
 	flag.DurationVar(&o.Poll, "poll", time.Minute, "how often the agent looks for a newer bundle")
 	flag.DurationVar(&o.Idle, "idle", time.Minute, "how long idle programs are measured")
 	flag.StringVar(&o.Only, "only", "", "measure one side alone, ours or flux, and write no table")
-	flag.StringVar(&o.Profiles, "profiles", "", "folder for CPU profiles of the agent; its figures are then those of a program that is profiled")
+	flag.StringVar(&o.Profiles, "profiles", "",
+		"folder for CPU profiles of the agent; its figures are then those of a program that is profiled")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -56,7 +57,8 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	if o.Apps < 1 || flag.NArg() > 0 || o.Only != "" && o.Only != "ours" && o.Only != "flux" || o.Idle < 10*time.Second {
+	if o.Apps < 1 || flag.NArg() > 0 || o.Only != "" && o.Only != "ours" && o.Only != "flux" ||
+		o.Idle < 10*time.Second {
 		return errors.New("want -n of at least 1, -idle of at least 10s, -only ours or flux, and no arguments")
 	}
 	if o.Profiles != "" {

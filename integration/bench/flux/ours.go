@@ -106,21 +106,22 @@ func (o *ours) release(ctx context.Context, version string) error {
 }
 
 func (o *ours) untilPublished(ctx context.Context, version string) error {
-	return fleet.Until(ctx, longest, fmt.Sprintf("a bundle with %d modules of version %s is published", o.apps, version), func() (bool, string) {
-		record, err := o.record(ctx)
-		if err != nil {
-			return false, err.Error()
-		}
-		n := 0
-		if r := record.Status.Runtime; r != nil && r.Published != nil {
-			for _, published := range r.Published.Versions {
-				if published == version {
-					n++
+	return fleet.Until(ctx, longest,
+		fmt.Sprintf("a bundle with %d modules of version %s is published", o.apps, version), func() (bool, string) {
+			record, err := o.record(ctx)
+			if err != nil {
+				return false, err.Error()
+			}
+			n := 0
+			if r := record.Status.Runtime; r != nil && r.Published != nil {
+				for _, published := range r.Published.Versions {
+					if published == version {
+						n++
+					}
 				}
 			}
-		}
-		return n == o.apps, fmt.Sprint(n)
-	})
+			return n == o.apps, fmt.Sprint(n)
+		})
 }
 
 func (o *ours) record(ctx context.Context) (*v1beta2.Kyma, error) {
@@ -151,7 +152,8 @@ func (o *ours) profiles() string      { return o.options.profilesAddress }
 func (o *ours) cluster() *rest.Config { return o.config }
 func (o *ours) log() string           { return end(o.runtime.Agent().Log()) }
 func (o *ours) settings() string {
-	return fmt.Sprintf("one runtime whose Kyma has a module per application, agent with a lease, polls every %s", o.options.Poll)
+	return fmt.Sprintf("one runtime whose Kyma has a module per application, agent with a lease, polls every %s",
+		o.options.Poll)
 }
 
 func (o *ours) units() kind {
@@ -207,22 +209,24 @@ func (o *ours) report(ctx context.Context) (string, error) {
 		return "", err
 	}
 	ready, enrolled := 0, false
-	err := fleet.Until(ctx, 2*time.Minute+o.options.Poll, "the control plane knows of every module", func() (bool, string) {
-		record, err := o.record(ctx)
-		if err != nil {
-			return false, err.Error()
-		}
-		ready = 0
-		for _, m := range record.Status.Modules {
-			if m.Version == first && m.State == v1beta2.StateReady {
-				ready++
+	err := fleet.Until(ctx, 2*time.Minute+o.options.Poll, "the control plane knows of every module",
+		func() (bool, string) {
+			record, err := o.record(ctx)
+			if err != nil {
+				return false, err.Error()
 			}
-		}
-		r := record.Status.Runtime
-		// With the agent's key known there is another bundle, which it has at its next poll.
-		enrolled = r != nil && r.Key != nil && r.Published != nil && r.Observed != nil && r.Observed.Digest == r.Published.Digest
-		return ready == o.apps && enrolled, fmt.Sprintf("%d, the newest bundle is followed: %t", ready, enrolled)
-	})
+			ready = 0
+			for _, m := range record.Status.Modules {
+				if m.Version == first && m.State == v1beta2.StateReady {
+					ready++
+				}
+			}
+			r := record.Status.Runtime
+			// With the agent's key known there is another bundle, which it has at its next poll.
+			enrolled = r != nil && r.Key != nil && r.Published != nil && r.Observed != nil &&
+				r.Observed.Digest == r.Published.Digest
+			return ready == o.apps && enrolled, fmt.Sprintf("%d, the newest bundle is followed: %t", ready, enrolled)
+		})
 	if err != nil && ctx.Err() == nil {
 		// A report that cannot be made is what is measured here, and no reason to measure nothing else.
 		return fmt.Sprintf("%d of %d (%v)", ready, o.apps, err), nil

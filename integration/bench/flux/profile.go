@@ -33,7 +33,8 @@ func (b *bench) profile(ctx context.Context, stage string) {
 func fetchProfile(ctx context.Context, address, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", address, profiled.Seconds()), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", address, profiled.Seconds()), nil)
 	if err != nil {
 		return err
 	}

@@ -60,7 +60,8 @@ func count(family *dto.MetricFamily) requests {
 		for _, l := range m.GetLabel() {
 			labels[l.GetName()] = l.GetValue()
 		}
-		if labels["resource"] == "deployments" && labels["subresource"] == "status" || labels["resource"] == "" || labels["verb"] == "WATCH" {
+		if labels["resource"] == "deployments" && labels["subresource"] == "status" || labels["resource"] == "" ||
+			labels["verb"] == "WATCH" {
 			continue // kwok's, watches, and what is asked for outside of the API, such as this
 		}
 		n := m.GetCounter().GetValue()

@@ -85,7 +85,8 @@ func newResults(o options) *results {
 		version = strings.TrimSpace(string(output))
 	}
 	return &results{
-		Applications: o.Apps, Time: time.Now().UTC().Truncate(time.Second), Version: version, Load: process.LoadAverage(),
+		Applications: o.Apps, Time: time.Now().UTC().Truncate(time.Second), Version: version,
+		Load:     process.LoadAverage(),
 		Machine:  fmt.Sprintf("%d cores, %s %s, %s", runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version()),
 		Settings: map[string]string{}, Figures: map[string]map[string]float64{},
 	}
@@ -127,7 +128,8 @@ func (u unit) text(value float64) string {
 // print writes the table, beside ratios of the run before.
 func (r *results) print(out io.Writer, before *results) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%d applications, measured at %s, version %s, %s, load %s.\n\n", r.Applications, r.Time.Format(time.RFC3339), r.Version, r.Machine, r.Load)
+	fmt.Fprintf(&text, "%d applications, measured at %s, version %s, %s, load %s.\n\n", r.Applications,
+		r.Time.Format(time.RFC3339), r.Version, r.Machine, r.Load)
 	names := []string{(&ours{}).name(), (&theirs{}).name()}
 	for _, name := range names {
 		fmt.Fprintf(&text, "- %s: %s.\n", name, r.Settings[name])
@@ -136,7 +138,8 @@ func (r *results) print(out io.Writer, before *results) error {
 	if before != nil {
 		last = fmt.Sprintf("ratio before (%s, %s)", before.Time.Format(time.DateOnly), before.Version)
 	}
-	fmt.Fprintf(&text, "\n| measured | %s | %s | ratio | goal | %s |\n|---|---|---|---|---|---|\n", names[0], names[1], last)
+	fmt.Fprintf(&text, "\n| measured | %s | %s | ratio | goal | %s |\n|---|---|---|---|---|---|\n", names[0], names[1],
+		last)
 	for _, row := range rows {
 		cells := []string{row.what}
 		for _, name := range names {
@@ -182,7 +185,8 @@ func (r *results) write(folder string, out io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	return errors.Join(r.print(io.MultiWriter(out, table), before), table.Close(), os.WriteFile(base+".json", append(data, '\n'), 0o644))
+	return errors.Join(r.print(io.MultiWriter(out, table), before), table.Close(),
+		os.WriteFile(base+".json", append(data, '\n'), 0o644))
 }
 
 // readResults returns those of an earlier run, nil where there was none.

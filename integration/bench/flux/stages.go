@@ -75,14 +75,16 @@ func (b *bench) run(ctx context.Context) (err error) {
 		name string
 		run  func(context.Context) error
 	}{
-		{"install", b.install}, {"report", b.tell}, {"idle", b.idle}, {"drift", b.drift}, {"revision", b.revision}, {"restart", b.restart},
+		{"install", b.install}, {"report", b.tell}, {"idle", b.idle}, {"drift", b.drift}, {"revision", b.revision},
+		{"restart", b.restart},
 	} {
 		b.say("%s", stage.name)
 		others, began := process.OthersCPU(), time.Now()
 		if err := stage.run(ctx); err != nil {
 			return fmt.Errorf("%s: %w\n%s", stage.name, err, b.log())
 		}
-		b.figures[stage.name+" others"] = 100 * float64(process.OthersCPU()-others) / float64(time.Since(began)) / float64(goruntime.NumCPU())
+		b.figures[stage.name+" others"] = 100 * float64(process.OthersCPU()-others) / float64(
+			time.Since(began)) / float64(goruntime.NumCPU())
 	}
 	return b.stop()
 }
@@ -117,7 +119,8 @@ func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time,
 	b.figures[name+" CPU"] = (programs - before.programs).Seconds()
 	b.figures[name+" API server CPU"] = (now.apiServer - before.apiServer).Seconds()
 	asked := now.requests.since(before.requests)
-	b.figures[name+" requests"], b.figures[name+" writes"], b.figures[name+" dry runs"] = asked.All, asked.Writes, asked.DryRuns
+	b.figures[name+" requests"], b.figures[name+" writes"], b.figures[name+" dry runs"] = asked.All, asked.Writes,
+		asked.DryRuns
 	return since, err
 }
 
@@ -164,7 +167,8 @@ func (b *bench) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.figures["anonymous"], b.figures["file"], b.figures["peak"] = float64(memory.Anonymous), float64(memory.File), float64(memory.Peak)
+	b.figures["anonymous"], b.figures["file"], b.figures["peak"] = float64(memory.Anonymous), float64(memory.File),
+		float64(memory.Peak)
 	minutes := b.options.Idle.Minutes()
 	b.figures["idle CPU"] = with.programs.Seconds() * 1000 / b.options.Idle.Seconds()
 	b.figures["idle requests"], b.figures["idle writes"] = with.requests.All/minutes, with.requests.Writes/minutes
@@ -185,7 +189,8 @@ func (b *bench) pass(ctx context.Context, while time.Duration) (meter, error) {
 	case <-timer.C:
 	}
 	now, err := b.read(ctx)
-	return meter{now.programs - before.programs, now.apiServer - before.apiServer, now.requests.since(before.requests)}, err
+	return meter{now.programs - before.programs, now.apiServer - before.apiServer, now.requests.since(before.requests)},
+		err
 }
 
 // drift deletes Services and waits until they are there again.

@@ -73,7 +73,8 @@ func (t *theirs) prepare(ctx context.Context) error {
 	for _, dir := range t.found.CRDs {
 		crds = append(crds, os.DirFS(dir))
 	}
-	if t.runtime, err = cluster.Start(ctx, cluster.Options{Workloads: true, Measured: true, CRDs: crds, Progress: os.Stderr}); err != nil {
+	if t.runtime, err = cluster.Start(ctx,
+		cluster.Options{Workloads: true, Measured: true, CRDs: crds, Progress: os.Stderr}); err != nil {
 		return err
 	}
 	if t.api, err = fleet.Connect(t.runtime.Kubeconfig(), ""); err != nil {
@@ -103,11 +104,13 @@ func (t *theirs) push(ctx context.Context, version string) error {
 
 func (t *theirs) declare(ctx context.Context, i int) error {
 	source := object(ociRepository, appName(i), map[string]any{
-		"interval": "60m", "insecure": true, "url": "oci://" + t.place.Name(appName(i)), "ref": map[string]any{"tag": tag},
+		"interval": "60m", "insecure": true, "url": "oci://" + t.place.Name(appName(i)),
+		"ref": map[string]any{"tag": tag},
 	})
 	apply := object(kustomization, appName(i), map[string]any{
-		"interval": "60m", "retryInterval": "2m", "timeout": "10m", "path": "./", "prune": true, "wait": true, "targetNamespace": namespace,
-		"sourceRef": map[string]any{"kind": ociRepository.Kind, "name": appName(i)},
+		"interval": "60m", "retryInterval": "2m", "timeout": "10m", "path": "./", "prune": true, "wait": true,
+		"targetNamespace": namespace,
+		"sourceRef":       map[string]any{"kind": ociRepository.Kind, "name": appName(i)},
 	})
 	return errors.Join(t.api.Create(ctx, source), t.api.Create(ctx, apply))
 }
@@ -127,7 +130,8 @@ func (t *theirs) profiles() string            { return "" }
 func (t *theirs) cluster() *rest.Config       { return t.runtime.Config }
 func (t *theirs) log() string                 { return t.controllers.log() }
 func (t *theirs) settings() string {
-	return t.found.Versions + ", " + t.controllers.settings() + "; an OCIRepository and a Kustomization with wait: true per application, intervals of 60m"
+	return t.found.Versions + ", " + t.controllers.settings() +
+		"; an OCIRepository and a Kustomization with wait: true per application, intervals of 60m"
 }
 
 func (t *theirs) units() kind { return kind{kustomization, fluxNamespace} }
@@ -156,16 +160,21 @@ func (t *theirs) revise(ctx context.Context, before func() error) (time.Time, re
 		return time.Time{}, requests{}, err
 	}
 	at := time.Now()
-	return at, changes(t.apps), each(ctx, t.apps, func(ctx context.Context, i int) error { return t.request(ctx, ociRepository, i) })
+	return at, changes(t.apps), each(ctx, t.apps, func(ctx context.Context, i int) error {
+		return t.request(ctx, ociRepository, i)
+	})
 }
 
 // ask has Flux reconcile applications now, which else it does at their interval.
 func (t *theirs) ask(ctx context.Context, apps []int) (requests, error) {
-	return changes(len(apps)), each(ctx, len(apps), func(ctx context.Context, i int) error { return t.request(ctx, kustomization, apps[i]) })
+	return changes(len(apps)), each(ctx, len(apps), func(ctx context.Context, i int) error {
+		return t.request(ctx, kustomization, apps[i])
+	})
 }
 
 func (t *theirs) request(ctx context.Context, of schema.GroupVersionKind, i int) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`, time.Now().Format(time.RFC3339Nano))
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`,
+		time.Now().Format(time.RFC3339Nano))
 	return t.api.Patch(ctx, object(of, appName(i), nil), client.RawPatch(types.MergePatchType, patch))
 }
 

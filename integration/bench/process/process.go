@@ -132,7 +132,8 @@ func children() []int {
 			continue
 		}
 		_, fields, err := statOf(pid)
-		if err == nil && len(fields) > 1 && fields[0] != "Z" && fields[1] == strconv.Itoa(os.Getpid()) { // else it has just ended
+		// else it has just ended
+		if err == nil && len(fields) > 1 && fields[0] != "Z" && fields[1] == strconv.Itoa(os.Getpid()) {
 			pids = append(pids, pid)
 		}
 	}

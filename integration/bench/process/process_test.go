@@ -29,7 +29,8 @@ func TestWorkOfChildProcessesIsCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if child, err = UsageOf(cmd.Process.Pid); err != nil || child.CPU == 0 || child.Resident == 0 || child.Peak < child.Resident {
+	if child, err = UsageOf(cmd.Process.Pid); err != nil || child.CPU == 0 || child.Resident == 0 ||
+		child.Peak < child.Resident {
 		t.Errorf("the child has used %+v: %v", child, err)
 	}
 	if _, err := Child("sleep", "61"); err == nil {

@@ -117,7 +117,9 @@ func (a *agent) pull(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	verified, err := bundle.Verify(fetched, bundle.Trust{Root: a.all.root, Runtime: a.id, ClusterUID: a.id, KeyThumbprint: a.thumbprint, Last: a.last}, time.Now())
+	verified, err := bundle.Verify(fetched,
+		bundle.Trust{Root: a.all.root, Runtime: a.id, ClusterUID: a.id, KeyThumbprint: a.thumbprint, Last: a.last},
+		time.Now())
 	if err != nil {
 		return err
 	}
@@ -166,8 +168,9 @@ func (a *agent) report(ctx context.Context) error {
 
 func (a *agent) facts() (bundle.Report, error) {
 	r := bundle.Report{
-		Runtime: a.id, Fleet: a.all.root.Fleet, AgentVersion: "v0.0.0-bench", KubernetesVersion: "v1.36.3", ClusterUID: a.id,
-		Observed: a.observed, Certificate: a.certificate,
+		Runtime: a.id, Fleet: a.all.root.Fleet, AgentVersion: "v0.0.0-bench", KubernetesVersion: "v1.36.3",
+		ClusterUID: a.id,
+		Observed:   a.observed, Certificate: a.certificate,
 	}
 	if a.certificate == "" {
 		r.CertificateRequest = a.request
@@ -192,7 +195,8 @@ func (a *agent) facts() (bundle.Report, error) {
 		r.Modules = append([]bundle.ReportedModule(nil), r.Modules...)
 		for i := range r.Modules {
 			if m := &r.Modules[i]; m.Name == promotedModule {
-				m.State, m.Message = v1beta2.StateError, fmt.Sprintf("Deployment %s/%s-manager: cannot pull its image", v1beta2.RuntimeNamespace, m.Name)
+				m.State, m.Message = v1beta2.StateError,
+					fmt.Sprintf("Deployment %s/%s-manager: cannot pull its image", v1beta2.RuntimeNamespace, m.Name)
 			}
 		}
 		r.Kyma.State = v1beta2.StateError

@@ -196,7 +196,9 @@ func (all *agents) have(version string) (arrived []time.Time, other string) {
 
 // open fetches the missing documents of a verified bundle and checks their digests. It decodes equal documents once for
 // all runtimes; in production each agent does that by itself.
-func (all *agents) open(ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest) (*installed, error) {
+func (all *agents) open(
+	ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest,
+) (*installed, error) {
 	config, err := store.FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
 	if err != nil {
 		return nil, err
@@ -230,13 +232,15 @@ func (all *agents) open(ctx context.Context, from content.Fetcher, verified bund
 func install(state bundle.DesiredState) *installed {
 	have := &installed{kyma: bundle.ReportedKyma{Spec: state.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}}
 	for _, m := range state.Manifests {
-		module := bundle.ReportedModule{Name: m.Module, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady, Manifest: &v1beta2.TrackingObject{
-			TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
-			PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: v1beta2.RuntimeNamespace, Generation: 1},
-		}}
+		module := bundle.ReportedModule{Name: m.Module, Channel: m.Channel, Version: m.Version,
+			State: v1beta2.StateReady, Manifest: &v1beta2.TrackingObject{
+				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
+				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: v1beta2.RuntimeNamespace, Generation: 1},
+			}}
 		if r := m.Spec.Resource; r != nil {
 			module.Resource = &v1beta2.TrackingObject{
-				TypeMeta: metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()}, PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: r.GetNamespace()},
+				TypeMeta:    metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()},
+				PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: r.GetNamespace()},
 			}
 		}
 		if m.Module == promotedModule {

@@ -44,7 +44,8 @@ func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 		if err != nil {
 			return err
 		}
-		return store.PushBundle(ctx, w.place, b.id, bundle.Documents{State: b.documents.Catalog, Catalog: b.documents.Catalog}, before, none)
+		return store.PushBundle(ctx, w.place, b.id,
+			bundle.Documents{State: b.documents.Catalog, Catalog: b.documents.Catalog}, before, none)
 	})
 	if err != nil {
 		return 0, taken{}, fmt.Errorf("prepare the bare loop: %w", err)
@@ -128,7 +129,8 @@ const patchedAtMost = 1000
 // rawPatches makes a report's changes to the statuses of Kymas, and reverts them, while no other program works.
 func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err error) {
 	var all v1beta2.KymaList
-	if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace), client.Limit(int64(min(patchedAtMost, w.Runtimes)))); err != nil {
+	if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace),
+		client.Limit(int64(min(patchedAtMost, w.Runtimes)))); err != nil {
 		return 0, 0, err
 	}
 	took, err := each(ctx, all.Items, func(ctx context.Context, was v1beta2.Kyma) error {
@@ -143,7 +145,8 @@ func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err 
 		}
 		for _, step := range []struct{ from, to *v1beta2.Kyma }{{&was, is}, {is, &was}} {
 			to := step.to.DeepCopy() // the response is written over it
-			if err := w.control.Status().Patch(ctx, to, client.MergeFrom(step.from), client.FieldOwner("kcp-publisher")); err != nil {
+			if err := w.control.Status().Patch(ctx, to, client.MergeFrom(step.from),
+				client.FieldOwner("kcp-publisher")); err != nil {
 				return err
 			}
 		}

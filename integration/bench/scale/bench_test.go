@@ -57,7 +57,8 @@ func TestTrafficIsCountedFromAMoment(t *testing.T) {
 	if later.total(publisherHost) != 2 || later.n(agentsHost, "PUT", aboutReports) != 5 || len(later) != 2 {
 		t.Errorf("got %v", later)
 	}
-	if got, want := (counted{put: {N: 2}, head: {N: 7}}).String(), "7 HEAD manifests of reports, 2 PUT manifests of runtimes"; got != want {
+	if got, want := (counted{put: {N: 2}, head: {N: 7}}).String(),
+		"7 HEAD manifests of reports, 2 PUT manifests of runtimes"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -66,7 +67,8 @@ func TestEverySetHasThePromotedModuleAndIsOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range sets {
 		set := moduleSet(i)
-		if len(set) != perRuntime || len(slices.Compact(slices.Sorted(slices.Values(set)))) != perRuntime || !slices.Contains(set, promotedModule) {
+		if len(set) != perRuntime || len(slices.Compact(slices.Sorted(slices.Values(set)))) != perRuntime ||
+			!slices.Contains(set, promotedModule) {
 			t.Errorf("set %d is %v", i, set)
 		}
 		seen[strings.Join(set, " ")] = true
@@ -78,7 +80,8 @@ func TestEverySetHasThePromotedModuleAndIsOfItsOwn(t *testing.T) {
 
 func TestQuantiles(t *testing.T) {
 	values := []time.Duration{5, 1, 4, 2, 3}
-	if p50, p99, none := quantile(values, 0.5), quantile(values, 0.99), quantile(nil, 0.5); p50 != 3 || p99 != 5 || none != 0 {
+	if p50, p99, none := quantile(values, 0.5), quantile(values, 0.99), quantile(nil, 0.5); p50 != 3 || p99 != 5 ||
+		none != 0 {
 		t.Errorf("p50 %d, p99 %d, of nothing %d", p50, p99, none)
 	}
 }
@@ -88,18 +91,24 @@ func TestQuantiles(t *testing.T) {
 func TestRunIsComparedWithThePreviousOne(t *testing.T) {
 	folder := t.TempDir()
 	run := func(value float64, only ...string) string {
-		r := &results{Runtimes: 100, Version: "v1", Options: options{Only: only}, Figures: []figure{{Stage: "idle", What: "CPU of publisher", Value: value, Unit: millicores}}}
+		r := &results{
+			Runtimes: 100, Version: "v1", Options: options{Only: only}, Figures: []figure{
+				{Stage: "idle", What: "CPU of publisher", Value: value, Unit: millicores},
+			},
+		}
 		var out bytes.Buffer
 		if err := r.write(folder, &out); err != nil {
 			t.Fatal(err)
 		}
 		return out.String()
 	}
-	if first := run(200); strings.Contains(first, "%  |") || !strings.Contains(first, "| idle | CPU of publisher | 200.0 millicores |  |  |  |") {
+	if first := run(200); strings.Contains(first, "%  |") ||
+		!strings.Contains(first, "| idle | CPU of publisher | 200.0 millicores |  |  |  |") {
 		t.Errorf("the first run says:\n%s", first)
 	}
 	for _, only := range [][]string{{"idle"}, nil} {
-		if next := run(100, only...); !strings.Contains(next, "| idle | CPU of publisher | 100.0 millicores | 200.0 millicores | -50 % |  |") {
+		if next := run(100, only...); !strings.Contains(next,
+			"| idle | CPU of publisher | 100.0 millicores | 200.0 millicores | -50 % |  |") {
 			t.Errorf("with stages %v the next run says:\n%s", only, next)
 		}
 	}

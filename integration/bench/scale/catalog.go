@@ -50,10 +50,12 @@ func versionOf(name, version string) sample.Version {
 	v := sample.Scaler("1.8.0")
 	kind := strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "-", "")
 	rename := func(text string) string {
-		return strings.NewReplacer("scalers", strings.ToLower(kind)+"s", "Scaler", kind, "kind: scaler", "kind: "+name, "singular: scaler", "singular: "+strings.ToLower(kind),
+		return strings.NewReplacer("scalers", strings.ToLower(kind)+"s", "Scaler", kind, "kind: scaler", "kind: "+name,
+			"singular: scaler", "singular: "+strings.ToLower(kind),
 			"scaler", name, "1.8.0", version).Replace(text)
 	}
-	v.Module, v.Version, v.Manifest, v.DefaultCR, v.Manager = name, version, rename(v.Manifest), rename(v.DefaultCR), rename(v.Manager)
+	v.Module, v.Version, v.Manifest, v.DefaultCR, v.Manager = name, version, rename(v.Manifest), rename(v.DefaultCR),
+		rename(v.Manager)
 	return v
 }
 
@@ -80,7 +82,9 @@ func (w *world) offer(ctx context.Context) error {
 					return fmt.Errorf("offer %s %s: %w", v.Module, v.Version, err)
 				}
 			}
-			return w.control.Create(within, sample.Release(moduleName(i), versionOf(moduleName(i), "").Component(), sample.Channel(channel, promotedVersion(0))))
+			return w.control.Create(within,
+				sample.Release(moduleName(i), versionOf(moduleName(i), "").Component(),
+					sample.Channel(channel, promotedVersion(0))))
 		})
 	}
 	return group.Wait()
@@ -93,7 +97,8 @@ func (w *world) promote(ctx context.Context) error {
 	}
 	w.version++
 	release := &v1beta2.ModuleReleaseMeta{}
-	if err := w.control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: promotedModule}, release); err != nil {
+	if err := w.control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: promotedModule},
+		release); err != nil {
 		return err
 	}
 	release.Spec.Channels = []v1beta2.ChannelVersion{sample.Channel(channel, promotedVersion(w.version))}

@@ -50,10 +50,12 @@ func (w *world) hostile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry", fmt.Sprintf("%d of %d runtimes fail or are silent, one reports every second; without them %.1f s",
-		w.Runtimes-good, w.Runtimes, w.promoted.Seconds()))
+	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry",
+		fmt.Sprintf("%d of %d runtimes fail or are silent, one reports every second; without them %.1f s",
+			w.Runtimes-good, w.Runtimes, w.promoted.Seconds()))
 	w.add(p.all.Seconds()/w.promoted.Seconds(), times, "promotion, against that without them", "")
-	w.add((p.spent.by["publisher"]+p.spent.by["registry"]).Seconds()/w.promotedCPU.Seconds(), times, "its CPU time, against that without them", "publisher and registry")
+	w.add((p.spent.by["publisher"]+p.spent.by["registry"]).Seconds()/w.promotedCPU.Seconds(), times,
+		"its CPU time, against that without them", "publisher and registry")
 	if _, err := w.untilNamed(ctx, p); err != nil {
 		return err
 	}
@@ -61,7 +63,8 @@ func (w *world) hostile(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.add(took.Seconds()/float64(good)/(w.statuses.Seconds()/float64(w.Runtimes)), times, "statuses of the others, against those without them", "for each runtime")
+	w.add(took.Seconds()/float64(good)/(w.statuses.Seconds()/float64(w.Runtimes)), times,
+		"statuses of the others, against those without them", "for each runtime")
 	w.agents.behave(func(int) conduct { return conduct{} })
 	return w.converge(ctx)
 }
@@ -81,10 +84,12 @@ func (w *world) baselines(ctx context.Context) error {
 		return err
 	}
 	bareCPU := spent.by["agents"] + spent.by["registry"]
-	w.add(bare.Seconds(), seconds, "bare loop of the same bundles", fmt.Sprintf("%d writers, %d mounts and a manifest each", writers, w.mountsPerBundle()))
+	w.add(bare.Seconds(), seconds, "bare loop of the same bundles",
+		fmt.Sprintf("%d writers, %d mounts and a manifest each", writers, w.mountsPerBundle()))
 	if w.promoted > 0 {
 		w.add(w.promoted.Seconds()/bare.Seconds(), times, "promotion, against the bare loop", "")
-		w.add(w.promotedCPU.Seconds()/bareCPU.Seconds(), times, "its CPU time, against the bare loop's", "publisher and registry, against loop and registry")
+		w.add(w.promotedCPU.Seconds()/bareCPU.Seconds(), times, "its CPU time, against the bare loop's",
+			"publisher and registry, against loop and registry")
 	}
 	before := w.taken()
 	rate, patched, err := w.rawPatches(ctx)
@@ -93,7 +98,8 @@ func (w *world) baselines(ctx context.Context) error {
 	}
 	spent = w.taken().since(before)
 	w.add(rate, perSecond, "raw patches of statuses", fmt.Sprintf("%d patches, %d writers", patched, writers))
-	w.add(spent.by["kube-apiserver"].Seconds()*1000/float64(patched), cpuMillis, "kube-apiserver for each raw patch", "")
+	w.add(spent.by["kube-apiserver"].Seconds()*1000/float64(patched), cpuMillis, "kube-apiserver for each raw patch",
+		"")
 	if w.statuses > 0 {
 		w.add(float64(w.Runtimes)/w.statuses.Seconds()/rate, times, "statuses, against raw patches", "more is better")
 	}

@@ -52,7 +52,9 @@ type document struct {
 }
 
 func (d document) record() record {
-	r := record{Published: d.Status.Runtime.Published.Digest, Observed: d.Status.Runtime.Observed.Digest, State: d.Status.State}
+	r := record{
+		Published: d.Status.Runtime.Published.Digest, Observed: d.Status.Runtime.Observed.Digest, State: d.Status.State,
+	}
 	for _, m := range d.Status.Modules {
 		if m.Name == promotedModule {
 			r.Version, r.ModuleState = m.Version, m.State
@@ -101,7 +103,8 @@ func (k *kymas) follow(ctx context.Context) {
 func (k *kymas) list(ctx context.Context) (version string, err error) {
 	next := ""
 	for {
-		data, err := k.api.Get().AbsPath(kymasPath).Param("limit", "500").Param("continue", next).Timeout(time.Minute).DoRaw(ctx)
+		data, err := k.api.Get().AbsPath(kymasPath).Param("limit", "500").Param("continue", next).Timeout(time.Minute).
+			DoRaw(ctx)
 		if err != nil {
 			return "", fmt.Errorf("list Kymas: %w", err)
 		}
@@ -123,7 +126,8 @@ func (k *kymas) list(ctx context.Context) (version string, err error) {
 
 // watch follows changes from a version until the API server ends it.
 func (k *kymas) watch(ctx context.Context, version *string) error {
-	stream, err := k.api.Get().AbsPath(kymasPath).Param("watch", "true").Param("resourceVersion", *version).Param("timeoutSeconds", "7200").Stream(ctx)
+	stream, err := k.api.Get().AbsPath(kymasPath).Param("watch", "true").Param("resourceVersion", *version).
+		Param("timeoutSeconds", "7200").Stream(ctx)
 	if err != nil {
 		return fmt.Errorf("watch Kymas: %w", err)
 	}

@@ -22,7 +22,10 @@ const cgroups = "/sys/fs/cgroup"
 // newMemoryLimit creates a cgroup if this machine allows it. Otherwise it sets the limit of Go's runtime, which the
 // program can exceed.
 func newMemoryLimit(bytes int64) *memoryLimit {
-	l := &memoryLimit{how: "GOMEMLIMIT, for want of a writable cgroup v2 with the memory controller: the peak is what counts", bytes: bytes}
+	l := &memoryLimit{
+		how:   "GOMEMLIMIT, for want of a writable cgroup v2 with the memory controller: the peak is what counts",
+		bytes: bytes,
+	}
 	folder := filepath.Join(cgroups, fmt.Sprintf("kyma-pull-bench-%d", os.Getpid()))
 	if _, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers")); err != nil || os.Mkdir(folder, 0o755) != nil {
 		return l

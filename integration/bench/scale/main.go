@@ -49,7 +49,9 @@ func main() {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		if o.registry != "" {
-			err = serveRegistry(ctx, registry.Options{Dir: o.registry, NotifyURL: o.notifyURL, NotifyToken: o.notifyToken}, os.Stdin, os.Stdout)
+			err = serveRegistry(ctx,
+				registry.Options{Dir: o.registry, NotifyURL: o.notifyURL, NotifyToken: o.notifyToken}, os.Stdin,
+				os.Stdout)
 		} else {
 			err = run(ctx, o.options, os.Stdout)
 		}
@@ -71,19 +73,27 @@ func parse(args []string) (commandLine, error) {
 	var limit int64
 	flags := flag.NewFlagSet("bench-fleet", flag.ContinueOnError)
 	flags.IntVar(&c.Runtimes, "n", 1000, "runtimes, 100 to 10,000")
-	flags.StringVar(&only, "only", "", "stages to measure, separated by commas, of: "+strings.Join(optional(), ", ")+"; those before enrollment always run")
+	flags.StringVar(&only, "only", "", "stages to measure, separated by commas, of: "+strings.Join(optional(), ", ")+
+		"; those before enrollment always run")
 	flags.DurationVar(&c.AgentPoll, "agent-poll", time.Minute, "how often an agent asks for a new bundle")
 	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "how often an agent reports that nothing changed")
 	flags.DurationVar(&c.Idle, "idle", time.Minute, "how long the idle fleet is watched")
 	flags.Int64Var(&limit, "memory-limit", 500, "MiB that the publisher gets in the stage memory-limit")
 	flags.IntVar(&c.Seen, "seen", 10000, "runtimes that the stage status has, up to 99,999; those beyond -n are copies")
-	flags.StringVar(&publisher, "publisher-flags", "", "flags for `kcp-publisher run` beside its defaults, separated by spaces")
-	flags.StringVar(&c.Profiles, "profiles", "", "folder for profiles of each stage: CPU of publisher, registry and API server, and the publisher's heap")
+	flags.StringVar(&publisher, "publisher-flags", "",
+		"flags for `kcp-publisher run` beside its defaults, separated by spaces")
+	flags.StringVar(&c.Profiles, "profiles", "",
+		"folder for profiles of each stage: CPU of publisher, registry and API server, and the publisher's heap")
 	flags.StringVar(&c.Out, "out", "bench", "folder of the results")
-	flags.BoolVar(&c.Notifications, "notifications", false, "the registry notifies the publisher and the publisher the agents; both poll every "+short(rarePoll)+", unless other flags say otherwise")
-	flags.StringVar(&c.registry, "serve-registry", "", "serve a registry from this folder and nothing else; for the command itself")
-	flags.StringVar(&c.notifyURL, "serve-notify-url", "", "where that registry sends notifications; for the command itself")
-	flags.StringVar(&c.notifyToken, "serve-notify-token", "", "the token that it sends with them; for the command itself")
+	flags.BoolVar(&c.Notifications, "notifications", false,
+		"the registry notifies the publisher and the publisher the agents; both poll every "+short(rarePoll)+
+			", unless other flags say otherwise")
+	flags.StringVar(&c.registry, "serve-registry", "",
+		"serve a registry from this folder and nothing else; for the command itself")
+	flags.StringVar(&c.notifyURL, "serve-notify-url", "",
+		"where that registry sends notifications; for the command itself")
+	flags.StringVar(&c.notifyToken, "serve-notify-token", "",
+		"the token that it sends with them; for the command itself")
 	if err := flags.Parse(args); err != nil {
 		return c, err
 	}

@@ -11,10 +11,15 @@ import (
 // markdown writes the tables: figures beside those of the previous run, and the machine's usage in each stage.
 func (r *results) markdown(out io.Writer, before *results) {
 	o := r.Options
-	fmt.Fprintf(out, "Measured at %s, version %s, %s: %d runtimes with %d modules each of %d (%d sets), agents poll every %s and report every %s.\n",
-		r.Time.Format(time.RFC3339), r.Version, r.Machine, r.Runtimes, perRuntime, offered, sets, short(o.AgentPoll), short(o.AgentReport))
+	fmt.Fprintf(out,
+		"Measured at %s, version %s, %s: %d runtimes with %d modules each of %d (%d sets), agents poll every %s and "+
+			"report every %s.\n",
+		r.Time.Format(time.RFC3339), r.Version, r.Machine, r.Runtimes, perRuntime, offered, sets, short(o.AgentPoll),
+		short(o.AgentReport))
 	if o.Notifications {
-		fmt.Fprintf(out, "The registry notified the publisher, and the publisher the agents; the publisher polled every %s.\n", short(rarePoll))
+		fmt.Fprintf(out,
+			"The registry notified the publisher, and the publisher the agents; the publisher polled every %s.\n",
+			short(rarePoll))
 	}
 	if len(o.PublisherArgs) > 0 {
 		fmt.Fprintf(out, "The publisher ran with `%s`.\n", strings.Join(o.PublisherArgs, " "))
@@ -44,7 +49,8 @@ func (r *results) markdown(out io.Writer, before *results) {
 		for i, name := range processes {
 			cpu[i] = fmt.Sprintf("%.1f", s.CPU[name])
 		}
-		fmt.Fprintf(out, "| %s | %.1f | %s | %.0f %% | %s |\n", s.Stage, s.Seconds, strings.Join(cpu, " | "), s.Others*100, s.Load)
+		fmt.Fprintf(out, "| %s | %.1f | %s | %.0f %% | %s |\n", s.Stage, s.Seconds, strings.Join(cpu, " | "),
+			s.Others*100, s.Load)
 	}
 }
 

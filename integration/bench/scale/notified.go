@@ -37,7 +37,8 @@ func (w *world) subscribe(ctx context.Context) error {
 	registries := make(map[string]*store.Registries, w.Runtimes)
 	var mu sync.Mutex // guards registries
 	_, err := each(ctx, w.agents.each, func(ctx context.Context, a *agent) error {
-		output, code := fleet.Run(ctx, w.binaries.Publisher, "registry", "credentials", a.id, "--keys", w.keys(), "--location", w.notifications.Agents+"/"+fleetPath)
+		output, code := fleet.Run(ctx, w.binaries.Publisher, "registry", "credentials", a.id, "--keys", w.keys(),
+			"--location", w.notifications.Agents+"/"+fleetPath)
 		if code != 0 {
 			return fmt.Errorf("password of %s: %s", a.id, output)
 		}
@@ -54,7 +55,9 @@ func (w *world) subscribe(ctx context.Context) error {
 		return err
 	}
 	url := w.notifications.AgentsURL()
-	w.agents.connect = func(ctx context.Context, a *agent) (io.ReadCloser, error) { return registries[a.id].Stream(ctx, url) }
+	w.agents.connect = func(ctx context.Context, a *agent) (io.ReadCloser, error) {
+		return registries[a.id].Stream(ctx, url)
+	}
 	return nil
 }
 

@@ -45,11 +45,13 @@ func (w *world) promotion(ctx context.Context) error {
 		return err
 	}
 	w.promoted, w.promotedCPU = p.all, p.spent.by["publisher"]+p.spent.by["registry"]
-	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry", fmt.Sprintf("a tenth after %.1f s, half after %.1f s", p.tenth.Seconds(), p.half.Seconds()))
+	w.add(p.all.Seconds(), seconds, "edit -> last bundle in the registry",
+		fmt.Sprintf("a tenth after %.1f s, half after %.1f s", p.tenth.Seconds(), p.half.Seconds()))
 	n := float64(w.Runtimes)
 	w.add(p.spent.by["publisher"].Seconds()*1000/n, cpuMillis, "publisher for each bundle", "")
 	w.add(p.spent.by["registry"].Seconds()*1000/n, cpuMillis, "registry for each bundle", "")
-	w.add(float64(p.traffic.total(publisherHost))/n, number, "registry requests for each runtime", p.traffic.of(publisherHost).String())
+	w.add(float64(p.traffic.total(publisherHost))/n, number, "registry requests for each runtime",
+		p.traffic.of(publisherHost).String())
 	named, err := w.untilNamed(ctx, p)
 	if err != nil {
 		return err
@@ -100,10 +102,12 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	took, n := last.Sub(started), float64(wanted)
 	note := ""
 	if wanted == w.Runtimes { // otherwise one would continue to report
-		note = fmt.Sprintf("the last report was in the registry after %.1f s", traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
+		note = fmt.Sprintf("the last report was in the registry after %.1f s",
+			traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
 	}
 	w.add(took.Seconds(), seconds, "all agents wake -> every status is right", note)
-	w.add(n/took.Seconds(), perSecond, "statuses", fmt.Sprintf("%s patches for each runtime", w.per(after.since(writes)[statusPatches])))
+	w.add(n/took.Seconds(), perSecond, "statuses",
+		fmt.Sprintf("%s patches for each runtime", w.per(after.since(writes)[statusPatches])))
 	w.add(spent.by["publisher"].Seconds()*1000/n, cpuMillis, "publisher for each report", "")
 	w.add(spent.by["kube-apiserver"].Seconds()*1000/n, cpuMillis, "kube-apiserver for each report", "")
 	return took, nil

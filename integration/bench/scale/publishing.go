@@ -41,7 +41,8 @@ func (w *world) seeding(ctx context.Context) error {
 		return fmt.Errorf("create Kymas: %w", err)
 	}
 	took := time.Since(started)
-	w.add(took.Seconds(), seconds, "all Kymas are created", fmt.Sprintf("%.0f a second, %d writers", float64(w.Runtimes)/took.Seconds(), writers))
+	w.add(took.Seconds(), seconds, "all Kymas are created",
+		fmt.Sprintf("%.0f a second, %d writers", float64(w.Runtimes)/took.Seconds(), writers))
 	w.kymas = watchKymas(ctx, w.api)
 	return nil
 }
@@ -98,7 +99,8 @@ func (w *world) firstPublish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.add(p.all.Seconds(), seconds, "start -> every bundle is in the registry", fmt.Sprintf("a tenth after %.1f s, half after %.1f s", p.tenth.Seconds(), p.half.Seconds()))
+	w.add(p.all.Seconds(), seconds, "start -> every bundle is in the registry",
+		fmt.Sprintf("a tenth after %.1f s, half after %.1f s", p.tenth.Seconds(), p.half.Seconds()))
 	err = w.until(ctx, "every Kyma names its bundle", func() (bool, string) {
 		n, other, _ := w.kymas.count(func(_ string, r record) bool { return r.Published != "" })
 		return n == w.Runtimes, fmt.Sprintf("%d of %d; %s", n, w.Runtimes, other)
@@ -124,17 +126,20 @@ func (w *world) resident(what string) error {
 
 // right reports whether a Kyma shows its runtime as ready with the newest bundle.
 func (w *world) right(_ string, r record) bool {
-	return r.State == "Ready" && r.ModuleState == "Ready" && r.Version == promotedVersion(w.version) && r.Published != "" && r.Observed == r.Published
+	return r.State == "Ready" && r.ModuleState == "Ready" && r.Version == promotedVersion(w.version) &&
+		r.Published != "" && r.Observed == r.Published
 }
 
 // untilRight waits until the Kymas of so many runtimes are right, and returns when the last one became right.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
-	err := w.until(ctx, fmt.Sprintf("%d Kymas say that their runtime is ready with %s %s", wanted, promotedModule, promotedVersion(w.version)), func() (bool, string) {
-		n, other, changed := w.kymas.count(counts)
-		last = changed
-		return n >= wanted, fmt.Sprintf("%d of %d; %s", n, wanted, other)
-	})
+	err := w.until(ctx,
+		fmt.Sprintf("%d Kymas say that their runtime is ready with %s %s", wanted, promotedModule,
+			promotedVersion(w.version)), func() (bool, string) {
+			n, other, changed := w.kymas.count(counts)
+			last = changed
+			return n >= wanted, fmt.Sprintf("%d of %d; %s", n, wanted, other)
+		})
 	return last, err
 }
 
@@ -175,7 +180,9 @@ func (w *world) enrollment(ctx context.Context) error {
 	now = now.since(traffic)
 	w.add(last.Sub(started).Seconds(), seconds, "agents start -> every Kyma is Ready", "with agents' polls")
 	w.add(after.since(before)[statusPatches]/float64(w.Runtimes), number, "status patches for each runtime", "")
-	w.add(float64(now.n(publisherHost, http.MethodPut, aboutBundles))/float64(w.Runtimes), number, "bundles pushed for each runtime", "")
-	w.add(float64(now.n(agentsHost, http.MethodPut, aboutReports))/float64(w.Runtimes), number, "reports of each runtime", "")
+	w.add(float64(now.n(publisherHost, http.MethodPut, aboutBundles))/float64(w.Runtimes), number,
+		"bundles pushed for each runtime", "")
+	w.add(float64(now.n(agentsHost, http.MethodPut, aboutReports))/float64(w.Runtimes), number,
+		"reports of each runtime", "")
 	return w.resident("publisher's memory, all have reported")
 }

@@ -214,7 +214,8 @@ func startRegistry(dir string, notifications *fleet.Notifications) (*registryPro
 	}
 	args := []string{"-serve-registry", filepath.Join(dir, "registry")}
 	if notifications != nil {
-		args = append(args, "-serve-notify-url", notifications.ReceiverURL(), "-serve-notify-token", notifications.Token)
+		args = append(args, "-serve-notify-url", notifications.ReceiverURL(), "-serve-notify-token",
+			notifications.Token)
 	}
 	r := &registryProcess{}
 	r.program, err = start(filepath.Join(dir, "registry.log"), self, args, func(cmd *exec.Cmd) {

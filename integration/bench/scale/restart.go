@@ -94,9 +94,11 @@ func (w *world) restart(ctx context.Context) error {
 		return err
 	}
 	now, written = now.since(traffic), written.since(writes)
-	w.add(took.Seconds(), seconds, "start after kill -9 -> idle", "as a container that starts again in its Pod, with the lease of the one before")
+	w.add(took.Seconds(), seconds, "start after kill -9 -> idle",
+		"as a container that starts again in its Pod, with the lease of the one before")
 	w.add((w.cpu("publisher") - cpu).Seconds(), "CPU s", "publisher", "")
-	w.add(float64(now.total(publisherHost)), number, "registry requests", "polls included: "+now.of(publisherHost).String())
+	w.add(float64(now.total(publisherHost)), number, "registry requests",
+		"polls included: "+now.of(publisherHost).String())
 	w.add(written.total(), number, "API writes, without leases", written.String())
 	return w.resident("publisher's memory")
 }

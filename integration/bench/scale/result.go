@@ -78,7 +78,8 @@ func newResults(o options) *results {
 func (w *world) add(value float64, of unit, what, note string) {
 	f := figure{Stage: w.stage, What: what, Value: value, Unit: of, Note: note}
 	w.results.Figures = append(w.results.Figures, f)
-	w.say("%s: %s", what, strings.Join(slices.DeleteFunc([]string{f.text(), note}, func(s string) bool { return s == "" }), "; "))
+	w.say("%s: %s", what,
+		strings.Join(slices.DeleteFunc([]string{f.text(), note}, func(s string) bool { return s == "" }), "; "))
 }
 
 // text returns the figure in readable form.
@@ -137,7 +138,8 @@ func (r *results) write(folder string, out io.Writer) error {
 		return err
 	}
 	_, err = io.WriteString(out, "\n"+text.String())
-	return errors.Join(err, os.WriteFile(base+".md", []byte(text.String()), 0o644), os.WriteFile(base+".json", append(data, '\n'), 0o644))
+	return errors.Join(err, os.WriteFile(base+".md", []byte(text.String()), 0o644),
+		os.WriteFile(base+".json", append(data, '\n'), 0o644))
 }
 
 // readResults returns the results of an earlier run, or nil.

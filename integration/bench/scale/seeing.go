@@ -41,7 +41,9 @@ func (w *world) seeing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.add(each, size, "a Kyma in etcd", fmt.Sprintf("%d Kymas, %d of them copies; a twentieth is silent, a fiftieth has a broken module", w.Seen, max(0, w.Seen-w.Runtimes)))
+	w.add(each, size, "a Kyma in etcd",
+		fmt.Sprintf("%d Kymas, %d of them copies; a twentieth is silent, a fiftieth has a broken module", w.Seen,
+			max(0, w.Seen-w.Runtimes)))
 	// The API server has read all of them once, so its cache is as new as etcd.
 	if err := w.until(ctx, "the API server lists all copies", func() (bool, string) {
 		s, err := w.see(ctx, "status", "-o", "name")
@@ -50,8 +52,10 @@ func (w *world) seeing(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"status"}, {"status", "--failing"}, {"status", "--behind"}, {"status", "--silent"}, {"status", "-A"}, {"status", "-o", "name"},
-		{"status", "--all"}, {"status", "--module", promotedModule}, {"status", "--version", promotedVersion(0)}, {"status", "-o", "json"},
+		{"status"}, {"status", "--failing"}, {"status", "--behind"}, {"status", "--silent"}, {"status", "-A"},
+		{"status", "-o", "name"},
+		{"status", "--all"}, {"status", "--module", promotedModule}, {"status", "--version", promotedVersion(0)},
+		{"status", "-o", "json"},
 	} {
 		if err := w.seeStatus(ctx, args); err != nil {
 			return err
@@ -200,7 +204,8 @@ func (w *world) seeStatus(ctx context.Context, args []string) error {
 func (w *world) seePage(ctx context.Context) (err error) {
 	log := filepath.Join(w.dir, "ui.log")
 	started := time.Now()
-	page, err := start(log, w.binaries.Publisher, []string{"ui", "--kubeconfig", w.kcp.Kubeconfig(), "--bind-address", "127.0.0.1:0"}, nil)
+	page, err := start(log, w.binaries.Publisher,
+		[]string{"ui", "--kubeconfig", w.kcp.Kubeconfig(), "--bind-address", "127.0.0.1:0"}, nil)
 	if err != nil {
 		return err
 	}
@@ -228,7 +233,8 @@ func (w *world) seePage(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w.add(time.Since(started).Seconds(), seconds, "start of the page -> its first row", strconv.Itoa(bytes)+" bytes of HTML")
+	w.add(time.Since(started).Seconds(), seconds, "start of the page -> its first row",
+		strconv.Itoa(bytes)+" bytes of HTML")
 	if err := w.until(ctx, "the page has read all", func() (bool, string) {
 		all, err := readAll(ctx, browser, address)
 		return all, fmt.Sprint(err)

@@ -70,9 +70,13 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	took := time.Since(started)
 	spent := w.taken().since(before)
 	stop()
-	cost := stageCost{Stage: s.name, Seconds: took.Seconds(), CPU: spent.seconds(), Others: spent.others(took), Load: process.LoadAverage()}
+	cost := stageCost{
+		Stage: s.name, Seconds: took.Seconds(), CPU: spent.seconds(), Others: spent.others(took),
+		Load: process.LoadAverage(),
+	}
 	w.results.Stages = append(w.results.Stages, cost)
-	w.say("%s, %.0f%% of the machine's %d cores taken by others", took.Round(100*time.Millisecond), cost.Others*100, runtime.NumCPU())
+	w.say("%s, %.0f%% of the machine's %d cores taken by others", took.Round(100*time.Millisecond), cost.Others*100,
+		runtime.NumCPU())
 	return err
 }
 
@@ -102,5 +106,6 @@ func (w *world) limit() time.Duration {
 }
 
 func (w *world) say(format string, args ...any) {
-	fmt.Fprintf(w.out, "bench-fleet: %s  %-13s %s\n", time.Now().Format(time.TimeOnly), w.stage, fmt.Sprintf(format, args...))
+	fmt.Fprintf(w.out, "bench-fleet: %s  %-13s %s\n", time.Now().Format(time.TimeOnly), w.stage,
+		fmt.Sprintf(format, args...))
 }

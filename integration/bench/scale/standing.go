@@ -46,7 +46,8 @@ func (w *world) size(ctx context.Context) error {
 		if err := json.Unmarshal(whole.Status, &status); err != nil {
 			return fmt.Errorf("weigh Kyma %s: %w", runtimeID(i), err)
 		}
-		for part, data := range map[string][]byte{"the whole": data, "status": whole.Status, "status.modules": status.Modules, "managedFields": whole.Metadata.ManagedFields} {
+		for part, data := range map[string][]byte{"the whole": data, "status": whole.Status,
+			"status.modules": status.Modules, "managedFields": whole.Metadata.ManagedFields} {
 			parts[part] = append(parts[part], len(data))
 		}
 	}
@@ -109,7 +110,8 @@ func (w *world) idle(ctx context.Context) error {
 	}
 	written, now = written.since(writes), now.since(traffic)
 	heartbeats := now.n(agentsHost, http.MethodPut, aboutReports)
-	w.add(written.total()/took.Minutes(), perMinute, "API writes, without leases", strings.TrimSpace(fmt.Sprintf("%d heartbeats; %s", heartbeats, written)))
+	w.add(written.total()/took.Minutes(), perMinute, "API writes, without leases",
+		strings.TrimSpace(fmt.Sprintf("%d heartbeats; %s", heartbeats, written)))
 	w.add(float64(now.total(publisherHost))/took.Minutes(), perMinute, "registry requests of the publisher", "")
 	for _, name := range processes {
 		w.add(used.by[name].Seconds()*1000/took.Seconds(), millicores, "CPU of "+name, "")
@@ -134,7 +136,8 @@ func (w writes) String() string {
 func course() v1alpha1.Course {
 	percent := func(n int32) *int32 { return &n }
 	return v1alpha1.Course{OnFailure: v1alpha1.OnFailureStop, Waves: []v1alpha1.Wave{
-		{Name: "canary", Percent: percent(1)}, {Name: "tenth", Percent: percent(10)}, {Name: "all", Percent: percent(100)},
+		{Name: "canary", Percent: percent(1)}, {Name: "tenth", Percent: percent(10)},
+		{Name: "all", Percent: percent(100)},
 	}}
 }
 
@@ -209,10 +212,12 @@ func (w *world) untilProven(ctx context.Context, started time.Time) error {
 			}
 			for proven < len(r.Status.Waves) && r.Status.Waves[proven].ProvenAt != nil {
 				wave := r.Status.Waves[proven]
-				w.add(time.Since(started).Seconds(), seconds, fmt.Sprintf("edit -> wave %s is proven", wave.Name), fmt.Sprintf("%d runtimes, %s", wave.Total, w.polling()))
+				w.add(time.Since(started).Seconds(), seconds, fmt.Sprintf("edit -> wave %s is proven", wave.Name),
+					fmt.Sprintf("%d runtimes, %s", wave.Total, w.polling()))
 				proven++
 			}
-			return r.Status.State == v1alpha1.RolloutSucceeded, fmt.Sprintf("%s: %s, %s", r.Status.State, r.Status.Wave, r.Status.Message)
+			return r.Status.State == v1alpha1.RolloutSucceeded,
+				fmt.Sprintf("%s: %s, %s", r.Status.State, r.Status.Wave, r.Status.Message)
 		}
 		return false, "no rollout"
 	})
@@ -232,12 +237,14 @@ func (w *world) wavesCost(ctx context.Context, traffic counted, writes writes, m
 		return err
 	}
 	n := float64(w.Runtimes)
-	w.add(float64(now.since(traffic).n(publisherHost, http.MethodPut, aboutBundles))/n, number, "bundles pushed for each runtime", "")
+	w.add(float64(now.since(traffic).n(publisherHost, http.MethodPut, aboutBundles))/n, number,
+		"bundles pushed for each runtime", "")
 	w.add(written.since(writes)[statusPatches]/n, number, "status patches for each runtime", "")
 	steps, took := later.timed(reconcileTime, planner)
 	stepsBefore, tookBefore := metrics.timed(reconcileTime, planner)
 	if steps > stepsBefore {
-		w.add((took-tookBefore)/float64(steps-stepsBefore)*1000, "ms", "planner's step", fmt.Sprintf("wall time, mean of %d steps; no metric tells its CPU time", steps-stepsBefore))
+		w.add((took-tookBefore)/float64(steps-stepsBefore)*1000, "ms", "planner's step",
+			fmt.Sprintf("wall time, mean of %d steps; no metric tells its CPU time", steps-stepsBefore))
 	}
 	return nil
 }

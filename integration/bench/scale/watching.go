@@ -80,7 +80,8 @@ func (w *world) writes(ctx context.Context) (writes, error) {
 		switch of["verb"] {
 		case "POST", "PUT", "PATCH", "APPLY", "DELETE":
 			if of["resource"] != "leases" {
-				found[strings.TrimSuffix(of["verb"]+" "+of["resource"]+"/"+of["subresource"], "/")] += m.GetCounter().GetValue()
+				found[strings.TrimSuffix(of["verb"]+" "+of["resource"]+"/"+of["subresource"], "/")] += m.GetCounter().
+					GetValue()
 			}
 		}
 	}
@@ -168,7 +169,8 @@ func (w *world) profile(ctx context.Context) (stop func()) {
 	}
 	take(".registry", func() ([]byte, error) { return get(ctx, w.registry.traffic, cpu) })
 	take(".kube-apiserver", func() ([]byte, error) {
-		return w.api.Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(profileSeconds)).Timeout(time.Minute).DoRaw(ctx)
+		return w.api.Get().AbsPath("/debug/pprof/profile").Param("seconds", strconv.Itoa(profileSeconds)).
+			Timeout(time.Minute).DoRaw(ctx)
 	})
 	return func() {
 		heap, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)

@@ -97,7 +97,9 @@ func (w *world) up(ctx context.Context) error {
 	if w.place, err = openStore(net.JoinHostPort(agentsHost, w.registry.port) + "/" + fleetPath); err != nil {
 		return err
 	}
-	w.kcp, err = cluster.Start(ctx, cluster.Options{Progress: os.Stderr, CRDs: []fs.FS{charts.PublisherCRDs}, Durable: true, Measured: true})
+	w.kcp, err = cluster.Start(ctx, cluster.Options{
+		Progress: os.Stderr, CRDs: []fs.FS{charts.PublisherCRDs}, Durable: true, Measured: true,
+	})
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,8 @@ func (w *world) up(ctx context.Context) error {
 		return err
 	}
 	w.api = clients.CoreV1().RESTClient()
-	if err := w.control.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
+	if err := w.control.Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
 		return err
 	}
 	if err := w.offer(ctx); err != nil {
@@ -156,10 +159,13 @@ func (w *world) startPublisher(within *memoryLimit) error {
 		return err
 	}
 	host := net.JoinHostPort(publisherHost, w.registry.port)
-	args := append([]string{"run", "--kubeconfig", w.kcp.Kubeconfig(), "--keys", w.keys(), "--location", host + "/" + fleetPath, "--components", host + "/" + modulesPath,
-		"--metrics-bind-address", address, "--metrics-auth=false", "--pprof", "--health-probe-bind-address", "0"}, slices.Concat(w.notifyFlags, w.PublisherArgs)...)
+	args := append([]string{"run", "--kubeconfig", w.kcp.Kubeconfig(), "--keys", w.keys(), "--location",
+		host + "/" + fleetPath, "--components", host + "/" + modulesPath,
+		"--metrics-bind-address", address, "--metrics-auth=false", "--pprof", "--health-probe-bind-address", "0"},
+		slices.Concat(w.notifyFlags, w.PublisherArgs)...)
 	how := func(cmd *exec.Cmd) {
-		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0", "POD_UID="+w.dir) // as in the chart: a restarted container continues with its lease
+		// as in the chart: a restarted container continues with its lease
+		cmd.Env = append(os.Environ(), "POD_NAME=kcp-publisher-0", "POD_UID="+w.dir)
 		if within != nil {
 			within.apply(cmd)
 		}
@@ -195,7 +201,8 @@ func (w *world) lastWords() string {
 			told = append(told, line)
 		}
 	}
-	return alive + "; what its log says last that is no mere information:\n" + strings.Join(told[max(0, len(told)-5):], "")
+	return alive + "; what its log says last that is no mere information:\n" +
+		strings.Join(told[max(0, len(told)-5):], "")
 }
 
 // close ends all started programs and removes their folders.

@@ -35,8 +35,10 @@ func main() {
 	flags.DurationVar(&options.Length, "duration", 5*time.Minute, "how long faults are injected")
 	flags.IntVar(&options.Shape.Real, "real", 2, "runtimes with an API server and an agent")
 	flags.IntVar(&options.Shape.Simulated, "simulated", 18, "runtimes that speak the wire only")
-	flags.BoolVar(&options.Shape.Network, "network", false, "also trouble the connections between programs, registry and API servers one by one")
-	flags.BoolVar(&options.Shape.Clocks, "clocks", false, "also set the clocks of programs, which are built again for it, hours or days wrong")
+	flags.BoolVar(&options.Shape.Network, "network", false,
+		"also trouble the connections between programs, registry and API servers one by one")
+	flags.BoolVar(&options.Shape.Clocks, "clocks", false,
+		"also set the clocks of programs, which are built again for it, hours or days wrong")
 	flags.BoolVar(&options.Soak, "soak", false, "break nothing, and judge whether what the programs hold grows")
 	flags.BoolVar(&plan, "plan", false, "print the plan, and run nothing")
 	flags.BoolVar(&compile, "compile", false, "build the programs that --clocks needs, and run nothing")
@@ -85,7 +87,8 @@ func main() {
 
 // buildShiftable builds the programs whose clocks can be set.
 func buildShiftable(ctx context.Context, options chaos.Options) error {
-	fmt.Fprintln(os.Stderr, "chaos: building programs whose clocks can be set, with Go's standard library; minutes, once")
+	fmt.Fprintln(os.Stderr,
+		"chaos: building programs whose clocks can be set, with Go's standard library; minutes, once")
 	return chaos.ShiftablePrograms(ctx, filepath.Join(options.Dir, "shiftable"))
 }
 
@@ -100,7 +103,8 @@ func run(ctx context.Context, options chaos.Options) error {
 	if options.Soak {
 		target = "soak"
 	}
-	again := fmt.Sprintf("make %s SEED=%d DURATION=%s REAL=%d SIMULATED=%d", target, options.Seed, options.Length, options.Shape.Real, options.Shape.Simulated)
+	again := fmt.Sprintf("make %s SEED=%d DURATION=%s REAL=%d SIMULATED=%d", target, options.Seed, options.Length,
+		options.Shape.Real, options.Shape.Simulated)
 	again += flagsOf(options.Shape)
 	fmt.Println("This is", again)
 	if options.Shape.Clocks {
@@ -109,7 +113,8 @@ func run(ctx context.Context, options chaos.Options) error {
 		}
 	}
 	outcome, err := chaos.Run(ctx, options)
-	if err := os.WriteFile(filepath.Join(dir, "story.txt"), []byte(again+"\n\n"+outcome.Story.String()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "story.txt"), []byte(again+"\n\n"+outcome.Story.String()),
+		0o644); err != nil {
 		return err
 	}
 	if err != nil {

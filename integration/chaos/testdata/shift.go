@@ -41,7 +41,8 @@ func init() {
 	}()
 }
 
-// chaosAddress returns the last address for metrics on this program's command line, by which the test tells programs apart.
+// chaosAddress returns the last address for metrics on this program's command line, by which the test tells programs
+// apart.
 func chaosAddress() string {
 	data, err := readFile("/proc/self/cmdline")
 	if err != nil {

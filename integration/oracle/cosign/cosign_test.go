@@ -27,7 +27,8 @@ type tools struct {
 
 // stock are the programs of others, by the names that the page calls them by.
 var stock = map[string]string{
-	"crane": "github.com/google/go-containerregistry/cmd/crane", "jq": "github.com/itchyny/gojq/cmd/gojq", "cosign": "github.com/sigstore/cosign/v3/cmd/cosign",
+	"crane": "github.com/google/go-containerregistry/cmd/crane", "jq": "github.com/itchyny/gojq/cmd/gojq",
+	"cosign": "github.com/sigstore/cosign/v3/cmd/cosign",
 }
 
 func build(t *testing.T) tools {
@@ -124,7 +125,8 @@ func TestCommandsOfTheProvenanceGuide(t *testing.T) {
 	publish := func(t *testing.T, prefix string, more ...string) (string, []string) {
 		t.Helper()
 		location, dir := r.Host()+"/"+prefix, t.TempDir()
-		must(t, built.checkout, built.publisher, append([]string{"publish", "--from", "docs/example", "--to", location, "--keys", keys}, more...)...)
+		must(t, built.checkout, built.publisher,
+			append([]string{"publish", "--from", "docs/example", "--to", location, "--keys", keys}, more...)...)
 		root, err := os.ReadFile(filepath.Join(keys, "root.json"))
 		if err != nil {
 			t.Fatal(err)
@@ -151,7 +153,9 @@ func TestCommandsOfTheProvenanceGuide(t *testing.T) {
 	if !strings.Contains(said["jq"], `"runtime": "berlin"`) || !strings.Contains(said["crane"], bundle.TagRoot+"1") {
 		t.Errorf("jq says %s, crane says %s", said["jq"], said["crane"])
 	}
-	attestation := commands[slices.IndexFunc(commands, func(line string) bool { return strings.HasPrefix(line, "cosign verify-blob-attestation") })]
+	attestation := commands[slices.IndexFunc(commands, func(line string) bool {
+		return strings.HasPrefix(line, "cosign verify-blob-attestation")
+	})]
 	attached := commands[len(commands)-1]
 	t.Run("refused when the blob is another", func(t *testing.T) {
 		built.refused(t, dir, strings.TrimSuffix(attestation, "desired-state.json")+"attestation.json")

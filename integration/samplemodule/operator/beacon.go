@@ -28,7 +28,9 @@ func newBeacon() *unstructured.Unstructured {
 
 // used leads from a ConfigMap to the Beacon that it uses.
 func used(_ context.Context, config client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetLabels()[labelUses]}}}
+	return []reconcile.Request{
+		{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetLabels()[labelUses]}},
+	}
 }
 
 type reconciler struct {
@@ -62,7 +64,9 @@ func (r *reconciler) answer(ctx context.Context, beacon *unstructured.Unstructur
 	if err != nil {
 		return err
 	}
-	config := &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"text": text, "version": r.version}}}
+	config := &unstructured.Unstructured{
+		Object: map[string]any{"data": map[string]any{"text": text, "version": r.version}},
+	}
 	config.SetAPIVersion("v1")
 	config.SetKind("ConfigMap")
 	config.SetNamespace(beacon.GetNamespace())
@@ -76,7 +80,8 @@ func (r *reconciler) answer(ctx context.Context, beacon *unstructured.Unstructur
 // release takes the finalizer off unless a ConfigMap still uses the Beacon.
 func (r *reconciler) release(ctx context.Context, beacon *unstructured.Unstructured) error {
 	var users corev1.ConfigMapList
-	err := r.List(ctx, &users, client.InNamespace(beacon.GetNamespace()), client.MatchingLabels{labelUses: beacon.GetName()})
+	err := r.List(ctx, &users, client.InNamespace(beacon.GetNamespace()),
+		client.MatchingLabels{labelUses: beacon.GetName()})
 	if err != nil {
 		return err
 	}

@@ -41,14 +41,18 @@ func run(version, probes string) error {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: probes,
-		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: labels.NewSelector().Add(*users)}}},
+		Cache: cache.Options{
+			ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Label: labels.NewSelector().Add(*users)}},
+		},
 	})
 	if err != nil {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).For(newBeacon()).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(used)).Complete(&reconciler{mgr.GetClient(), version})
-	if err := errors.Join(err, mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(used)).
+		Complete(&reconciler{mgr.GetClient(), version})
+	if err := errors.Join(err, mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
 		return err
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())

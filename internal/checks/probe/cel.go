@@ -34,13 +34,8 @@ const (
 // newEnv returns the language of expressions: CEL's standard library, whose functions all count against the cost limit,
 // and optional fields.
 func newEnv() (*cel.Env, error) {
-	return cel.NewEnv(
-		cel.Variable(varObjects, cel.ListType(cel.DynType)),
-		cel.Variable(varBody, cel.DynType),
-		cel.OptionalTypes(),
-		cel.CrossTypeNumericComparisons(true),
-		cel.DefaultUTCTimeZone(true),
-	)
+	return cel.NewEnv(cel.Variable(varObjects, cel.ListType(cel.DynType)), cel.Variable(varBody, cel.DynType),
+		cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true))
 }
 
 // evaluate returns the result of an expression that must be a boolean.

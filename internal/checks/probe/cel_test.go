@@ -33,20 +33,37 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 		want       checks.Verdict
 		text       string
 	}{
-		"all objects":         {expression: `objects.size() == 3 && objects.all(o, o.data.state == "Ready")`, want: checks.Success},
-		"a selector":          {expression: `objects.size() == 1`, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"n": "1"}}, want: checks.Success},
-		"no objects":          {expression: `objects.size() == 0`, selector: &metav1.LabelSelector{MatchLabels: map[string]string{"n": "9"}}, want: checks.Success},
-		"false":               {expression: `objects.exists(o, o.data.state == "Error")`, want: checks.Failure, text: "false for 3 objects"},
-		"no managed fields":   {expression: `objects.all(o, !has(o.metadata.managedFields))`, want: checks.Success},
-		"an optional field":   {expression: `objects.all(o, o.?data.?more.orValue("") == "")`, want: checks.Success},
-		"a missing field":     {expression: `objects.all(o, o.status.ready)`, want: checks.Unknown, text: "no such key"},
+		"all objects": {
+			expression: `objects.size() == 3 && objects.all(o, o.data.state == "Ready")`, want: checks.Success,
+		},
+		"a selector": {
+			expression: `objects.size() == 1`,
+			selector:   &metav1.LabelSelector{MatchLabels: map[string]string{"n": "1"}}, want: checks.Success,
+		},
+		"no objects": {
+			expression: `objects.size() == 0`,
+			selector:   &metav1.LabelSelector{MatchLabels: map[string]string{"n": "9"}}, want: checks.Success,
+		},
+		"false": {
+			expression: `objects.exists(o, o.data.state == "Error")`, want: checks.Failure, text: "false for 3 objects",
+		},
+		"no managed fields": {expression: `objects.all(o, !has(o.metadata.managedFields))`, want: checks.Success},
+		"an optional field": {expression: `objects.all(o, o.?data.?more.orValue("") == "")`, want: checks.Success},
+		"a missing field": {
+			expression: `objects.all(o, o.status.ready)`, want: checks.Unknown, text: "no such key",
+		},
 		"a number":            {expression: `objects.size()`, want: checks.Unknown, text: "want a boolean"},
 		"a syntax error":      {expression: `objects.all(`, want: checks.Unknown, text: "compile the expression"},
 		"an unknown variable": {expression: `secrets.size() == 0`, want: checks.Unknown, text: "undeclared reference"},
 		"an unknown kind":     {expression: `true`, kind: "Nothing", want: checks.Unknown, text: "no matches for kind"},
 		"loops within loops":  {expression: bomb(8), want: checks.Unknown, text: "cost limit exceeded"},
-		"a growing text":      {expression: "(" + growing(30) + ").size() > 0", want: checks.Unknown, text: "cost limit exceeded"},
-		"deep nesting":        {expression: strings.Repeat("(", 400) + "true" + strings.Repeat(")", 400), want: checks.Unknown, text: "compile the expression"},
+		"a growing text": {
+			expression: "(" + growing(30) + ").size() > 0", want: checks.Unknown, text: "cost limit exceeded",
+		},
+		"deep nesting": {
+			expression: strings.Repeat("(", 400) + "true" + strings.Repeat(")", 400), want: checks.Unknown,
+			text: "compile the expression",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := "ConfigMap"
@@ -55,7 +72,9 @@ func TestExpressionsAreEvaluatedOverObjects(t *testing.T) {
 			}
 			if c.selector == nil {
 				c.selector = &metav1.LabelSelector{
-					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "n", Operator: metav1.LabelSelectorOpExists}},
+					MatchExpressions: []metav1.LabelSelectorRequirement{
+						{Key: "n", Operator: metav1.LabelSelectorOpExists},
+					},
 				}
 			}
 			started := time.Now()
@@ -99,16 +118,14 @@ func growing(depth int) string {
 func TestMoreThan500ObjectsAreUnknown(t *testing.T) {
 	w := newWorld(t)
 	for i := range maxObjects + 1 {
-		require.NoError(
-			t,
-			w.Create(
-				t.Context(),
-				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprint("m", i)}},
-			),
-		)
+		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: fmt.Sprint("m", i)},
+		}))
 	}
 	m := w.measure(
-		fleet.Check{CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Expression: "true"}},
+		fleet.Check{
+			CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Expression: "true"},
+		},
 	)
 	require.Equal(t, checks.Unknown, m.Verdict)
 	require.Contains(t, m.Message, "more than 500 objects")

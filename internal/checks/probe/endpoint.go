@@ -34,8 +34,8 @@ type addresses struct {
 // contextKey is the key of a request's Service in its context.
 type contextKey struct{}
 
-// newTransport returns a transport that connects to the Service in the request's context. It keeps few idle connections:
-// most intervals are longer than a server keeps them.
+// newTransport returns a transport that connects to the Service in the request's context. It keeps few idle
+// connections: most intervals are longer than a server keeps them.
 func newTransport(dial func(context.Context, string, string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -119,11 +119,8 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 		return nil, err
 	}
 	if service.Spec.Type == corev1.ServiceTypeExternalName {
-		return nil, fmt.Errorf(
-			"service %s/%s is of type ExternalName: it has no endpoints in the runtime",
-			s.Namespace,
-			s.Name,
-		)
+		return nil, fmt.Errorf("service %s/%s is of type ExternalName: it has no endpoints in the runtime", s.Namespace,
+			s.Name)
 	}
 	portName, found := "", false
 	for _, port := range service.Spec.Ports {
@@ -135,13 +132,8 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 		return nil, fmt.Errorf("service %s/%s has no TCP port %d", s.Namespace, s.Name, s.Port)
 	}
 	var published discoveryv1.EndpointSliceList
-	err := p.cluster.List(
-		ctx,
-		&published,
-		client.InNamespace(s.Namespace),
-		client.MatchingLabels{discoveryv1.LabelServiceName: s.Name},
-		client.Limit(maxSlices),
-	)
+	err := p.cluster.List(ctx, &published, client.InNamespace(s.Namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: s.Name}, client.Limit(maxSlices))
 	if err != nil {
 		return nil, err
 	}
@@ -161,18 +153,14 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	return all, nil
 }
 
-// apiServers returns the addresses of the API server: of all its endpoints, ready or not, and of its Service. An account
-// that cannot read them gets none, and the configured address is still refused.
+// apiServers returns the addresses of the API server: of all its endpoints, ready or not, and of its Service. An
+// account that cannot read them gets none, and the configured address is still refused.
 func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
 	var hosts []string
 	var ports []int32
 	var published discoveryv1.EndpointSliceList
-	if err := p.cluster.List(
-		ctx,
-		&published,
-		client.InNamespace(metav1.NamespaceDefault),
-		client.MatchingLabels{discoveryv1.LabelServiceName: apiServerService},
-	); err == nil {
+	if err := p.cluster.List(ctx, &published, client.InNamespace(metav1.NamespaceDefault),
+		client.MatchingLabels{discoveryv1.LabelServiceName: apiServerService}); err == nil {
 		for _, slice := range published.Items {
 			for _, endpoint := range slice.Endpoints {
 				hosts = append(hosts, endpoint.Addresses...)
@@ -219,7 +207,8 @@ func endpointsOf(found []discoveryv1.EndpointSlice, portName string) []string {
 			continue
 		}
 		for _, port := range slice.Ports {
-			if port.Port == nil || (port.Name != nil && *port.Name != portName) || (port.Name == nil && portName != "") {
+			if port.Port == nil || (port.Name != nil && *port.Name != portName) ||
+				(port.Name == nil && portName != "") {
 				continue
 			}
 			for _, endpoint := range slice.Endpoints {

@@ -45,11 +45,7 @@ func (p *Prober) http(ctx context.Context, c fleet.HTTPCheck) (checks.Measuremen
 }
 
 func (p *Prober) judgeResponse(
-	ctx context.Context,
-	c fleet.HTTPCheck,
-	status int,
-	body []byte,
-	latency time.Duration,
+	ctx context.Context, c fleet.HTTPCheck, status int, body []byte, latency time.Duration,
 ) (checks.Measurement, error) {
 	m := checks.Measurement{Verdict: checks.Success, Value: latency.Round(time.Millisecond).String()}
 	failed := func(format string, args ...any) (checks.Measurement, error) {

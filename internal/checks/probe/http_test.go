@@ -46,8 +46,12 @@ func TestResponsesAreCompared(t *testing.T) {
 		want  checks.Verdict
 		text  string
 	}{
-		"the expected status": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }, fleet.HTTPCheck{}, checks.Success, ""},
-		"another status":      {http.NotFound, fleet.HTTPCheck{}, checks.Failure, "the status is 404, want 200"},
+		"the expected status": {
+			func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusOK)
+			}, fleet.HTTPCheck{}, checks.Success, "",
+		},
+		"another status": {http.NotFound, fleet.HTTPCheck{}, checks.Failure, "the status is 404, want 200"},
 		"a status that is asked for": {
 			http.NotFound, fleet.HTTPCheck{Status: 404}, checks.Success, "",
 		},
@@ -62,18 +66,27 @@ func TestResponsesAreCompared(t *testing.T) {
 		"a slow response": {func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(80 * time.Millisecond) //nolint:forbidigo // the latency is measured
 			w.WriteHeader(http.StatusOK)
-		}, fleet.HTTPCheck{MaxLatency: metav1.Duration{Duration: 20 * time.Millisecond}}, checks.Failure, "maxLatency is 20ms"},
+		}, fleet.HTTPCheck{MaxLatency: metav1.Duration{Duration: 20 * time.Millisecond}}, checks.Failure,
+			"maxLatency is 20ms"},
 		"no end within the timeout": {hang, fleet.HTTPCheck{}, checks.Unknown, "did not end within 2s"},
 		"an endless response":       {endless, fleet.HTTPCheck{}, checks.Unknown, "more than 1048576 bytes"},
-		"a true expression": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"queue":7,"load":0.5}`) },
+		"a true expression": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"queue":7,"load":0.5}`)
+		},
 			fleet.HTTPCheck{Expression: "body.queue < 100 && body.load < 1"}, checks.Success, ""},
-		"a false expression": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"queue":700}`) },
+		"a false expression": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"queue":700}`)
+		},
 			fleet.HTTPCheck{Expression: "body.queue < 100"}, checks.Failure, "the expression is false"},
 		"a missing field": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{}`) },
 			fleet.HTTPCheck{Expression: "body.queue < 100"}, checks.Unknown, "no such key"},
-		"a result that is not a boolean": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"queue":7}`) },
+		"a result that is not a boolean": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, `{"queue":7}`)
+		},
 			fleet.HTTPCheck{Expression: "body.queue"}, checks.Unknown, "want a boolean"},
-		"a response that is not JSON": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>\x1b[2J") },
+		"a response that is not JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<html>\x1b[2J")
+		},
 			fleet.HTTPCheck{Expression: "true"}, checks.Unknown, "the response is not JSON"},
 		"deeply nested JSON": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, strings.Repeat("[", 100_000))
@@ -81,7 +94,11 @@ func TestResponsesAreCompared(t *testing.T) {
 		"large headers": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 1<<20))
 		}, fleet.HTTPCheck{}, checks.Unknown, "header"},
-		"a connection that breaks": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, fleet.HTTPCheck{}, checks.Unknown, "EOF"},
+		"a connection that breaks": {
+			func(http.ResponseWriter, *http.Request) {
+				panic(http.ErrAbortHandler)
+			}, fleet.HTTPCheck{}, checks.Unknown, "EOF",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.check.Service = w.serve(c.serve)

@@ -157,14 +157,8 @@ func (p *Prober) deleteJob(ctx context.Context, job *batchv1.Job) error {
 	if !found.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return client.IgnoreNotFound(
-		p.cluster.Delete(
-			ctx,
-			&found,
-			client.PropagationPolicy(metav1.DeletePropagationBackground),
-			client.Preconditions{UID: &found.UID},
-		),
-	)
+	return client.IgnoreNotFound(p.cluster.Delete(ctx, &found,
+		client.PropagationPolicy(metav1.DeletePropagationBackground), client.Preconditions{UID: &found.UID}))
 }
 
 // jobCondition returns the condition with which a Job ended, nil while it runs.
@@ -181,14 +175,14 @@ func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) string {
 	var pods corev1.PodList
 	selector := client.MatchingLabels{batchv1.JobNameLabel: job.Name}
-	if err := p.cluster.List(ctx, &pods, client.InNamespace(job.Namespace), selector, client.Limit(maxJobPods)); err != nil ||
+	if err := p.cluster.List(ctx, &pods, client.InNamespace(job.Namespace), selector,
+		client.Limit(maxJobPods)); err != nil ||
 		len(pods.Items) == 0 {
 		return "the Job failed: " + reason
 	}
-	newest := slices.MaxFunc(
-		pods.Items,
-		func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) },
-	)
+	newest := slices.MaxFunc(pods.Items, func(a, b corev1.Pod) int {
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
 	options := &corev1.PodLogOptions{TailLines: ptr.To(int64(logLines)), LimitBytes: ptr.To(int64(maxLogBytes))}
 	stream, err := p.clientset.CoreV1().Pods(job.Namespace).GetLogs(newest.Name, options).Stream(ctx)
 	if err != nil {

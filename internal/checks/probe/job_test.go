@@ -35,26 +35,28 @@ func jobCheck(namespace, template string) fleet.Check {
 func (w *world) finish(conditions ...batchv1.JobCondition) chan batchv1.Job {
 	finished := make(chan batchv1.Job, 1)
 	go func() {
-		_ = wait.PollUntilContextCancel(w.Context(), 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			var jobs batchv1.JobList
-			if err := w.List(ctx, &jobs, client.InNamespace(w.namespace), client.HasLabels{LabelCheck}); err != nil ||
-				len(jobs.Items) == 0 {
-				return false, err
-			}
-			job := jobs.Items[0]
-			now := metav1.Now()
-			job.Status.StartTime, job.Status.Conditions = &now, conditions
-			if conditions[len(conditions)-1].Type == batchv1.JobComplete {
-				job.Status.CompletionTime, job.Status.Succeeded = &now, 1
-			}
-			if err := w.Status().Update(ctx, &job); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-				return false, nil
-			} else if err != nil {
-				return false, err
-			}
-			finished <- job
-			return true, nil
-		})
+		_ = wait.PollUntilContextCancel(w.Context(), 50*time.Millisecond, true,
+			func(ctx context.Context) (bool, error) {
+				var jobs batchv1.JobList
+				if err := w.List(ctx, &jobs, client.InNamespace(w.namespace),
+					client.HasLabels{LabelCheck}); err != nil ||
+					len(jobs.Items) == 0 {
+					return false, err
+				}
+				job := jobs.Items[0]
+				now := metav1.Now()
+				job.Status.StartTime, job.Status.Conditions = &now, conditions
+				if conditions[len(conditions)-1].Type == batchv1.JobComplete {
+					job.Status.CompletionTime, job.Status.Succeeded = &now, 1
+				}
+				if err := w.Status().Update(ctx, &job); apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+					return false, nil
+				} else if err != nil {
+					return false, err
+				}
+				finished <- job
+				return true, nil
+			})
 	}()
 	return finished
 }
@@ -71,10 +73,8 @@ func condition(kind batchv1.JobConditionType, reason, message string) batchv1.Jo
 
 func TestAJobThatCompletesIsASuccessAndIsDeleted(t *testing.T) {
 	w := newWorld(t)
-	finished := w.finish(
-		condition(batchv1.JobSuccessCriteriaMet, "CompletionsReached", ""),
-		condition(batchv1.JobComplete, "CompletionsReached", ""),
-	)
+	finished := w.finish(condition(batchv1.JobSuccessCriteriaMet, "CompletionsReached", ""),
+		condition(batchv1.JobComplete, "CompletionsReached", ""))
 	m := w.measure(jobCheck(w.namespace, template))
 	require.Equal(t, checks.Success, m.Verdict, m.Message)
 	job := <-finished
@@ -90,7 +90,8 @@ func TestAJobThatFailsIsAFailure(t *testing.T) {
 	w := newWorld(t)
 	w.finish(
 		condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),
-		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"),
+		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded,
+			"Job has reached the specified backoff limit"),
 	)
 	m := w.measure(jobCheck(w.namespace, template))
 	require.Equal(t, checks.Failure, m.Verdict, m.Message)
@@ -104,10 +105,8 @@ func TestMessagesAreMaskedBeforeTheyAreCut(t *testing.T) {
 	})
 	// The limit cuts the secret in two.
 	padding := strings.Repeat("x", bundle.MaxCheckMessageBytes-len("the Job failed: ")-len(secret)/2)
-	w.finish(
-		condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),
-		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, padding+secret),
-	)
+	w.finish(condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),
+		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, padding+secret))
 	m := w.measure(jobCheck(w.namespace, template))
 	require.Equal(t, checks.Failure, m.Verdict, m.Message)
 	require.NotContains(t, m.Message, secret[:5])
@@ -155,26 +154,24 @@ func TestAJobOfAnInterruptedMeasurementIsReplaced(t *testing.T) {
 func TestJobsOutsideTheLimitsAreNotCreated(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Guard = func(job *unstructured.Unstructured) error {
-			if account, _, _ := unstructured.NestedString(job.Object, "spec", "template", "spec", "serviceAccountName"); account == "skr-agent" {
+			if account, _, _ := unstructured.NestedString(job.Object, "spec", "template", "spec",
+				"serviceAccountName"); account == "skr-agent" {
 				return errors.New("would run as the agent")
 			}
 			return nil
 		}
 	})
 	for text, c := range map[string]fleet.Check{
-		"would run as the agent":             jobCheck(w.namespace, `{"template":{"spec":{"serviceAccountName":"skr-agent","containers":[]}}}`),
+		"would run as the agent": jobCheck(w.namespace,
+			`{"template":{"spec":{"serviceAccountName":"skr-agent","containers":[]}}}`),
 		"at most 10 Pods":                    jobCheck(w.namespace, `{"parallelism":1000,"template":{}}`),
 		"selector and manualSelector":        jobCheck(w.namespace, `{"manualSelector":true,"template":{}}`),
 		`unknown field "shell"`:              jobCheck(w.namespace, `{"shell":"x","template":{}}`),
 		"the module has no objects in names": jobCheck("kube-system", template),
 	} {
 		c.Name = "check"
-		m := w.Measure(
-			t.Context(),
-			Subject{Module: "keda", Namespaces: []string{w.namespace}},
-			checks.Define([]fleet.Check{c}, nil, "")[0],
-			"",
-		)
+		m := w.Measure(t.Context(), Subject{Module: "keda", Namespaces: []string{w.namespace}},
+			checks.Define([]fleet.Check{c}, nil, "")[0], "")
 		require.Equal(t, checks.Unknown, m.Verdict)
 		require.Contains(t, m.Message, text)
 	}

@@ -2,8 +2,8 @@
 //
 // The expressions, queries and Jobs come from module teams and operators of the control plane, and the responses from
 // any workload of the runtime. The package limits the time, size and cost of each measurement, and the text that it
-// returns. It connects to endpoints of Services by their addresses from the API server. It needs no cluster DNS, follows
-// no redirects and sends no credentials.
+// returns. It connects to endpoints of Services by their addresses from the API server. It needs no cluster DNS,
+// follows no redirects and sends no credentials.
 //
 // A Prober uses the rights of one account. Nothing but the Job of a check writes to the API server.
 package probe

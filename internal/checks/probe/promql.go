@@ -29,9 +29,9 @@ func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error
 	if err != nil {
 		return 0, err
 	}
-	server, err := promapi.NewClient(
-		promapi.Config{Address: origin(c.Service) + strings.TrimSuffix(c.Path, "/"), Client: p.client()},
-	)
+	server, err := promapi.NewClient(promapi.Config{
+		Address: origin(c.Service) + strings.TrimSuffix(c.Path, "/"), Client: p.client(),
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -46,22 +46,53 @@ func TestQueriesReturnOneNumber(t *testing.T) {
 		value string
 		text  string
 	}{
-		"a scalar":          {answers(`{"resultType":"scalar","result":[1700000000.1,"0.2"]}`), checks.Success, "0.2", ""},
-		"one series":        {answers(`{"resultType":"vector","result":[{"metric":{},"value":[1700000000.1,"0.2"]}]}`), checks.Success, "0.2", ""},
-		"a value above max": {answers(`{"resultType":"vector","result":[{"metric":{},"value":[1700000000.1,"0.3"]}]}`), checks.Failure, "0.3", "above max 0.25"},
-		"no data":           {answers(`{"resultType":"vector","result":[]}`), checks.Unknown, "", "no data"},
-		"two series":        {answers(`{"resultType":"vector","result":[{"metric":{"a":"1"},"value":[1,"1"]},{"metric":{"a":"2"},"value":[1,"1"]}]}`), checks.Unknown, "", "2 series, want one"},
-		"NaN":               {answers(`{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}`), checks.Unknown, "", "want a finite number"},
-		"infinite":          {answers(`{"resultType":"scalar","result":[1,"+Inf"]}`), checks.Unknown, "", "want a finite number"},
-		"a histogram":       {answers(`{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"1","sum":"1","buckets":[[1,"0","1","1"]]}]}]}`), checks.Unknown, "", "want a number"},
-		"a range":           {answers(`{"resultType":"matrix","result":[]}`), checks.Unknown, "", "neither a scalar nor a vector"},
-		"a text":            {answers(`{"resultType":"string","result":[1,"0.1"]}`), checks.Unknown, "", "unexpected value type"},
-		"another type":      {answers(`{"resultType":"scalar","result":{}}`), checks.Unknown, "", "query"},
-		"a page":            {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html>") }, checks.Unknown, "", "query"},
+		"a scalar": {
+			answers(`{"resultType":"scalar","result":[1700000000.1,"0.2"]}`), checks.Success, "0.2", "",
+		},
+		"one series": {
+			answers(`{"resultType":"vector","result":[{"metric":{},"value":[1700000000.1,"0.2"]}]}`), checks.Success,
+			"0.2", "",
+		},
+		"a value above max": {
+			answers(`{"resultType":"vector","result":[{"metric":{},"value":[1700000000.1,"0.3"]}]}`), checks.Failure,
+			"0.3", "above max 0.25",
+		},
+		"no data": {answers(`{"resultType":"vector","result":[]}`), checks.Unknown, "", "no data"},
+		"two series": {
+			answers(
+				`{"resultType":"vector","result":[{"metric":{"a":"1"},"value":[1,"1"]},{"metric":{"a":"2"},"value":[1,"1"]}]}`), checks.Unknown, "", "2 series, want one",
+		},
+		"NaN": {
+			answers(`{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}`), checks.Unknown, "",
+			"want a finite number",
+		},
+		"infinite": {
+			answers(`{"resultType":"scalar","result":[1,"+Inf"]}`), checks.Unknown, "", "want a finite number",
+		},
+		"a histogram": {
+			answers(
+				`{"resultType":"vector","result":[{"metric":{},"histogram":[1,{"count":"1","sum":"1","buckets":[[1,"0","1","1"]]}]}]}`), checks.Unknown, "", "want a number",
+		},
+		"a range": {
+			answers(`{"resultType":"matrix","result":[]}`), checks.Unknown, "", "neither a scalar nor a vector",
+		},
+		"a text": {
+			answers(`{"resultType":"string","result":[1,"0.1"]}`), checks.Unknown, "", "unexpected value type",
+		},
+		"another type": {answers(`{"resultType":"scalar","result":{}}`), checks.Unknown, "", "query"},
+		"a page": {
+			func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = io.WriteString(w, "<html>")
+			}, checks.Unknown, "", "query",
+		},
 		"an error": {func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, `{"status":"error","errorType":"bad_data","error":"parse error"}`, 400)
 		}, checks.Unknown, "", "parse error"},
-		"an outage":         {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "away", http.StatusServiceUnavailable) }, checks.Unknown, "", "503"},
+		"an outage": {
+			func(w http.ResponseWriter, _ *http.Request) {
+				http.Error(w, "away", http.StatusServiceUnavailable)
+			}, checks.Unknown, "", "503",
+		},
 		"a million series":  {millionSeries, checks.Unknown, "", "more than 1048576 bytes"},
 		"an endless answer": {endless, checks.Unknown, "", "more than 1048576 bytes"},
 		"no end":            {hang, checks.Unknown, "", "did not end within 2s"},

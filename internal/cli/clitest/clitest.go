@@ -50,7 +50,8 @@ func CheckHelpLines(t *testing.T, root *cobra.Command) {
 	for _, cmd := range commands(root) {
 		for line := range strings.Lines(cmd.Long) {
 			if len(line) > maxHelpLine+1 {
-				t.Errorf("%s: a line of the help has %d characters, more than %d: %q", cmd.CommandPath(), len(line)-1, maxHelpLine, line)
+				t.Errorf("%s: a line of the help has %d characters, more than %d: %q", cmd.CommandPath(), len(line)-1,
+					maxHelpLine, line)
 			}
 		}
 	}
@@ -62,10 +63,12 @@ func CheckReference(t *testing.T, root *cobra.Command, folder string, update boo
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	var page bytes.Buffer
-	page.WriteString("# " + root.Name() + "\n\nEvery command and flag, as `" + root.Name() + " help` has them; `make generate` writes this page.\n")
+	page.WriteString("# " + root.Name() + "\n\nEvery command and flag, as `" + root.Name() +
+		" help` has them; `make generate` writes this page.\n")
 	link := func(file string) string { return "#" + strings.ReplaceAll(strings.TrimSuffix(file, ".md"), "_", "-") }
 	for _, cmd := range commands(root) {
-		if cmd.HasParent() && (cmd.Name() == "completion" || cmd.Parent().Name() == "completion" || cmd.Name() == "help") {
+		if cmd.HasParent() &&
+			(cmd.Name() == "completion" || cmd.Parent().Name() == "completion" || cmd.Name() == "help") {
 			continue
 		}
 		cmd.DisableAutoGenTag = true

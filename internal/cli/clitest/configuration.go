@@ -47,7 +47,8 @@ func CheckConfiguration(t *testing.T, newProgram func() *cobra.Command, docs str
 // checkExamples has the program read every example for one of its commands.
 func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) {
 	t.Helper()
-	examples := regexp.MustCompile("(?ms)^```yaml "+newProgram().Name()+" ([a-z -]+)\n(.*?)^```$").FindAllStringSubmatch(page, -1)
+	examples := regexp.MustCompile("(?ms)^```yaml "+newProgram().Name()+" ([a-z -]+)\n(.*?)^```$").
+		FindAllStringSubmatch(page, -1)
 	if len(examples) == 0 {
 		t.Errorf("the page has no example for %s", newProgram().Name())
 	}
@@ -85,7 +86,8 @@ func keysTable(root *cobra.Command) string {
 	}
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { add(f, "") })
 	for _, cmd := range commands(root) {
-		if cmd.HasParent() && cmd.Name() != "completion" && cmd.Parent().Name() != "completion" && cmd.Name() != "help" {
+		if cmd.HasParent() && cmd.Name() != "completion" && cmd.Parent().Name() != "completion" &&
+			cmd.Name() != "help" {
 			name := strings.TrimPrefix(cmd.CommandPath(), root.Name()+" ")
 			cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { add(f, name) })
 			cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) { add(f, name+" …") })
@@ -116,7 +118,8 @@ func keysTable(root *cobra.Command) string {
 
 func kindOf(f *pflag.Flag) string {
 	kind := map[string]string{
-		"bool": "boolean", "int": "number", "int64": "number", "int32": "number", "uint": "number", "uint8": "number", "float32": "number", "float64": "number",
+		"bool": "boolean", "int": "number", "int64": "number", "int32": "number", "uint": "number", "uint8": "number",
+		"float32": "number", "float64": "number",
 		"duration": "duration", "stringArray": "string", "stringSlice": "string", "string": "string",
 	}[f.Value.Type()]
 	if kind == "" {

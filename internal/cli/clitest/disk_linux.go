@@ -78,7 +78,8 @@ func (d Disk) leave(kind string, n uint64) {
 
 func (d Disk) remount(bytes, files uint64) {
 	d.t.Helper()
-	if err := syscall.Mount("none", d.Dir, "tmpfs", syscall.MS_REMOUNT, fmt.Sprintf("size=%d,nr_inodes=%d", bytes, files)); err != nil {
+	if err := syscall.Mount("none", d.Dir, "tmpfs", syscall.MS_REMOUNT,
+		fmt.Sprintf("size=%d,nr_inodes=%d", bytes, files)); err != nil {
 		d.t.Fatal(err)
 	}
 }

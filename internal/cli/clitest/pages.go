@@ -28,8 +28,7 @@ type Block struct {
 var (
 	fences  = regexp.MustCompile("(?ms)^( *)```([^\n]*)\n(.*?)^ *```$")
 	program = regexp.MustCompile(
-		`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `,
-	)
+		`(?m)^ *(\$ )?(kubectl|helm|make|kcp-publisher|skr-agent|bin/[a-z-]+|oras|cosign|crane|docker|go|git) `)
 )
 
 // Shell returns the shell blocks of README.md, CONTRIBUTING.md, docs and the charts, page by page. A block without a
@@ -57,13 +56,8 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 			continue
 		}
 		folder := "charts/" + filepath.Base(chart) + "/"
-		pages, blocks = append(
-			pages,
-			folder+"README.md",
-		), append(
-			blocks,
-			notes(t, checkout, folder+"templates/NOTES.txt"),
-		)
+		pages, blocks = append(pages, folder+"README.md"),
+			append(blocks, notes(t, checkout, folder+"templates/NOTES.txt"))
 	}
 	for _, page := range pages {
 		text, err := os.ReadFile(filepath.Join(checkout, page))
@@ -80,9 +74,7 @@ func Shell(t *testing.T, checkout string) (blocks []Block) {
 			case language == "" && program.MatchString(script):
 				t.Errorf(
 					"%s:%d: write sh after the fence of a block of commands, and text after that of any other block",
-					page,
-					b.Line,
-				)
+					page, b.Line)
 			}
 		}
 	}

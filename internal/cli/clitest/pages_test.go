@@ -9,7 +9,9 @@ import (
 
 func TestInvalidCommandsInDocsAreFound(t *testing.T) {
 	newProgram := func() *cobra.Command {
-		root, show := &cobra.Command{Use: "program"}, &cobra.Command{Use: "show NAME", Args: cobra.ExactArgs(1), Run: func(*cobra.Command, []string) {}}
+		root, show := &cobra.Command{Use: "program"}, &cobra.Command{
+			Use: "show NAME", Args: cobra.ExactArgs(1), Run: func(*cobra.Command, []string) {},
+		}
 		show.Flags().Duration("wait", 0, "how long")
 		show.Flags().String("keys", "", "where")
 		_ = show.MarkFlagRequired("keys") // there is such a flag

@@ -60,7 +60,8 @@ func Apply[T any, P interface {
 		if changed = !equality.Semantic.DeepEqual(before, object); !changed {
 			return nil
 		}
-		if err := api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := api.Patch(ctx, object,
+			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("change %s: %w", key, err)
 		}
 		return nil
@@ -73,11 +74,7 @@ func Apply[T any, P interface {
 
 // record creates an Event about an object.
 func record(
-	ctx context.Context,
-	api client.Client,
-	object client.Object,
-	by, reason, effect string,
-	now time.Time,
+	ctx context.Context, api client.Client, object client.Object, by, reason, effect string, now time.Time,
 ) error {
 	kind, err := apiutil.GVKForObject(object, api.Scheme())
 	if err != nil {
@@ -98,7 +95,8 @@ func record(
 			Kind: kind.Kind, Namespace: object.GetNamespace(), Name: object.GetName(),
 			UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 		},
-		Type: corev1.EventTypeNormal, Reason: reason, Message: message, Count: 1, Source: corev1.EventSource{Component: component},
+		Type: corev1.EventTypeNormal, Reason: reason, Message: message, Count: 1,
+		Source:         corev1.EventSource{Component: component},
 		FirstTimestamp: metav1.NewTime(now), LastTimestamp: metav1.NewTime(now),
 	}
 	if err := api.Create(ctx, event); err != nil {

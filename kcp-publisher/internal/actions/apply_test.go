@@ -90,7 +90,8 @@ func TestActionKeepsConcurrentChanges(t *testing.T) {
 	api := apiWith(
 		t,
 		interceptor.Funcs{
-			Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch,
+				options ...client.PatchOption) error {
 				if first {
 					first = false
 					var kyma v1beta2.Kyma

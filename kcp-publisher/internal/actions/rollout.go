@@ -57,12 +57,9 @@ func Approve(wave string) Rollout {
 		case slices.Contains(r.Spec.ApprovedWaves, wave):
 			return "has already approved wave " + wave, nil
 		case !slices.Contains(waiting, wave):
-			return "", fmt.Errorf(
-				"wave %q %w; waiting waves: %s",
-				wave,
-				ErrNoApproval,
-				cmp.Or(strings.Join(waiting, ", "), "none"),
-			)
+			return "",
+				fmt.Errorf("wave %q %w; waiting waves: %s", wave, ErrNoApproval,
+					cmp.Or(strings.Join(waiting, ", "), "none"))
 		}
 		r.Spec.ApprovedWaves = append(r.Spec.ApprovedWaves, wave)
 		return "may begin wave " + wave, nil
@@ -78,9 +75,7 @@ func Abort() Rollout {
 		r.Spec.Abort = true
 		return fmt.Sprintf(
 			"is aborted: updated runtimes keep version %s, no other runtime gets it (undo rolls them back to %s)",
-			r.Spec.To,
-			r.Spec.From,
-		), nil
+			r.Spec.To, r.Spec.From), nil
 	}}
 }
 
@@ -97,7 +92,8 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 			return "", hasEnded(r)
 		}
 		r.Spec.Undo = true
-		return fmt.Sprintf("is undone: runtimes that it updated to version %s go back to %s", r.Spec.To, r.Spec.From), nil
+		return fmt.Sprintf("is undone: runtimes that it updated to version %s go back to %s", r.Spec.To, r.Spec.From),
+			nil
 	}}
 }
 
@@ -112,11 +108,8 @@ func Retry(all []v1alpha1.Rollout) Rollout {
 			return "", fmt.Errorf("it is %s: only a Stopped or RolledBack rollout can be retried", r.Status.State)
 		}
 		r.Spec.Retry = true
-		return fmt.Sprintf(
-			"is retried: a new Rollout begins with the first wave if channel %s has version %s",
-			r.Spec.Channel,
-			r.Spec.To,
-		), nil
+		return fmt.Sprintf("is retried: a new Rollout begins with the first wave if channel %s has version %s",
+			r.Spec.Channel, r.Spec.To), nil
 	}}
 }
 

@@ -38,7 +38,8 @@ func TestRolloutActions(t *testing.T) {
 	}
 	of := func(module string, revision int64) v1alpha1.Rollout {
 		other := *underWay()
-		other.Name, other.Spec.Module, other.Spec.Revision = fmt.Sprintf("%s-regular-%d", module, revision), module, revision
+		other.Name, other.Spec.Module, other.Spec.Revision = fmt.Sprintf("%s-regular-%d", module, revision), module,
+			revision
 		return other
 	}
 	own := underWay().Spec

@@ -27,7 +27,8 @@ func Suspend(reason string) Runtime {
 			return "", fmt.Errorf("the reason has %d bytes, at most %d are allowed", len(reason), MaxReasonBytes)
 		case v1beta2.TakenOver(kyma):
 			return "", fmt.Errorf(
-				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: run `kcp-publisher takeover finish` or `abort` first",
+				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: run "+
+					"`kcp-publisher takeover finish` or `abort` first",
 				v1beta2.LabelSkipReconciliation,
 			)
 		case !kyma.DeletionTimestamp.IsZero():
@@ -50,7 +51,8 @@ func Resume() Runtime {
 	return Runtime{"Resumed", func(kyma *v1beta2.Kyma) (string, error) {
 		if v1beta2.TakenOver(kyma) {
 			return "", fmt.Errorf(
-				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: it is not suspended",
+				"it is being taken over from lifecycle-manager, and its label %s keeps lifecycle-manager away: it is "+
+					"not suspended",
 				v1beta2.LabelSkipReconciliation,
 			)
 		}
@@ -70,11 +72,8 @@ func Reconcile(now time.Time) Runtime {
 		if plan.Skipped(kyma) {
 			return "", errors.New("it is suspended: run `kcp-publisher resume` first")
 		}
-		kyma.Annotations = with(
-			kyma.Annotations,
-			v1beta2.AnnotationReconcileRequested,
-			now.UTC().Format(time.RFC3339Nano),
-		)
+		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationReconcileRequested,
+			now.UTC().Format(time.RFC3339Nano))
 		return "will be reconciled", nil
 	}}
 }
@@ -120,11 +119,8 @@ func Revoke() Runtime {
 		if slices.Contains(revoked, thumbprint) {
 			return "has already revoked key " + thumbprint, nil
 		}
-		kyma.Annotations = with(
-			kyma.Annotations,
-			v1beta2.AnnotationRevokedKeys,
-			strings.Join(append(revoked, thumbprint), " "),
-		)
+		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationRevokedKeys,
+			strings.Join(append(revoked, thumbprint), " "))
 		note := "no longer accepts key " + thumbprint
 		if kyma.Annotations[v1beta2.AnnotationGitCommit] != "" {
 			note += "; commit the annotation " + v1beta2.AnnotationRevokedKeys +

@@ -24,17 +24,29 @@ func TestRuntimeIsSuspendedAndResumed(t *testing.T) {
 		wantLabels, want    pairs
 	}{
 		"suspend": {do: actions.Suspend(""), effect: "is suspended", wantLabels: skipped},
-		"suspend with a reason": {labels: pairs{"a": "b"}, do: actions.Suspend("a\x1b[2J line\nmore"), effect: "is suspended",
-			wantLabels: pairs{"a": "b", v1beta2.LabelSkipReconciliation: v1beta2.True}, want: pairs{v1beta2.AnnotationSuspendReason: `a\x1b[2J line more`}},
-		"suspend a suspended runtime": {labels: maps.Clone(skipped), do: actions.Suspend("again"), effect: "was already suspended", wantLabels: skipped,
+		"suspend with a reason": {labels: pairs{"a": "b"}, do: actions.Suspend("a\x1b[2J line\nmore"),
+			effect:     "is suspended",
+			wantLabels: pairs{"a": "b", v1beta2.LabelSkipReconciliation: v1beta2.True}, want: pairs{
+				v1beta2.AnnotationSuspendReason: `a\x1b[2J line more`,
+			}},
+		"suspend a suspended runtime": {labels: maps.Clone(skipped), do: actions.Suspend("again"),
+			effect: "was already suspended", wantLabels: skipped,
 			want: pairs{v1beta2.AnnotationSuspendReason: "again"}},
-		"suspend during a takeover": {labels: pairs{v1beta2.LabelTakeover: v1beta2.TakeoverActive}, do: actions.Suspend(""), refuse: "it is being taken over from lifecycle-manager"},
-		"suspend a deleted Kyma":    {deleted: true, do: actions.Suspend(""), refuse: "is being deleted"},
-		"suspend for a long reason": {do: actions.Suspend(strings.Repeat("x", 2<<10)), refuse: "the reason has 2048 bytes, at most 1024 are allowed"},
-		"resume": {labels: pairs{"a": "b", v1beta2.LabelSkipReconciliation: v1beta2.True}, annotations: pairs{v1beta2.AnnotationSuspendReason: "why"},
-			do: actions.Resume(), effect: "is resumed", wantLabels: pairs{"a": "b"}},
+		"suspend during a takeover": {
+			labels: pairs{v1beta2.LabelTakeover: v1beta2.TakeoverActive}, do: actions.Suspend(""),
+			refuse: "it is being taken over from lifecycle-manager",
+		},
+		"suspend a deleted Kyma": {deleted: true, do: actions.Suspend(""), refuse: "is being deleted"},
+		"suspend for a long reason": {
+			do:     actions.Suspend(strings.Repeat("x", 2<<10)),
+			refuse: "the reason has 2048 bytes, at most 1024 are allowed",
+		},
+		"resume": {labels: pairs{"a": "b", v1beta2.LabelSkipReconciliation: v1beta2.True},
+			annotations: pairs{v1beta2.AnnotationSuspendReason: "why"},
+			do:          actions.Resume(), effect: "is resumed", wantLabels: pairs{"a": "b"}},
 		"resume a runtime that is not suspended": {do: actions.Resume(), effect: "was not suspended"},
-		"resume during a takeover": {labels: pairs{v1beta2.LabelTakeover: v1beta2.TakeoverFinished, v1beta2.LabelSkipReconciliation: v1beta2.True}, do: actions.Resume(),
+		"resume during a takeover": {labels: pairs{v1beta2.LabelTakeover: v1beta2.TakeoverFinished,
+			v1beta2.LabelSkipReconciliation: v1beta2.True}, do: actions.Resume(),
 			refuse: "it is not suspended"},
 	} {
 		t.Run(name, func(t *testing.T) {

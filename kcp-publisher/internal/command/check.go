@@ -39,10 +39,13 @@ type checkFlags struct {
 func newCheck() *cobra.Command {
 	f := &checkFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "check keys, rights, CRDs, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
-		Long: "check verifies the requirements of `run`: keys in the root of trust, the rights of the chart's RBAC, complete CRDs, a reachable registry,\n" +
+		Use: "check", Short: "check keys, rights, CRDs, registry and clock before `run`",
+		Args: cli.Exactly(0, "no arguments"),
+		Long: "check verifies the requirements of `run`: keys in the root of trust, the rights of the chart's RBAC, " +
+			"complete CRDs, a reachable registry,\n" +
 			"and a correct clock. It changes nothing, except that --registry-write pushes an empty blob.\n\n" +
-			"It checks the rights of the current user. To check the publisher's rights, add --as system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
+			"It checks the rights of the current user. To check the publisher's rights, add --as " +
+			"system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
 			"The exit code is 1 if a check failed, and 0 otherwise; warnings do not count.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -50,9 +53,12 @@ func newCheck() *cobra.Command {
 	f.api.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	publisherKeyFlags(flags, &f.keys)
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringSliceVar(&f.rights, "rights", []string{"publisher", "metrics"}, "parts of the chart's RBAC to check, separated by commas: "+strings.Join(partsOf(charts.PublisherRBAC), ", "))
-	flags.StringVar(&f.secrets, "secrets-namespace", "kcp-secrets", "namespace of the Secrets for runtimes, for the part secrets")
-	flags.BoolVar(&f.write, "registry-write", false, "also push an empty blob to check the permission to write to the registry")
+	flags.StringSliceVar(&f.rights, "rights", []string{"publisher", "metrics"},
+		"parts of the chart's RBAC to check, separated by commas: "+strings.Join(partsOf(charts.PublisherRBAC), ", "))
+	flags.StringVar(&f.secrets, "secrets-namespace", "kcp-secrets",
+		"namespace of the Secrets for runtimes, for the part secrets")
+	flags.BoolVar(&f.write, "registry-write", false,
+		"also push an empty blob to check the permission to write to the registry")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -84,23 +90,33 @@ func (f *checkFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	findings = append(findings, inRegistry...)
-	return errors.Join(preflight.Summarize(findings), cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }))
+	return errors.Join(preflight.Summarize(findings),
+		cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }))
 }
 
 // checkKeyFolder checks the key folder. The returned root is nil if the folder cannot be read.
 func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*trust.Root, []preflight.Finding) {
 	root, all, err := folder.Keys(ctx, now)
 	if err != nil {
-		return nil, []preflight.Finding{preflight.Fail("keys", err.Error(), "set --keys to the folder that `kcp-publisher keys init` created")}
+		return nil, []preflight.Finding{
+			preflight.Fail("keys", err.Error(), "set --keys to the folder that `kcp-publisher keys init` created"),
+		}
 	}
-	findings := []preflight.Finding{preflight.Root(filepath.Join(folder.Dir, keys.FileRoot), root, "sign a newer version with `kcp-publisher keys rotate`", now)}
+	findings := []preflight.Finding{
+		preflight.Root(filepath.Join(folder.Dir, keys.FileRoot), root,
+			"sign a newer version with `kcp-publisher keys rotate`", now),
+	}
 	if _, err := folder.Load(ctx); err != nil {
-		findings = append(findings, preflight.Fail("keys", err.Error(), "restore the files that `kcp-publisher keys` wrote from the latest backup of the folder"))
+		findings = append(findings,
+			preflight.Fail("keys", err.Error(),
+				"restore the files that `kcp-publisher keys` wrote from the latest backup of the folder"))
 	} else {
 		findings = append(findings, signingKeys(all)...)
 	}
 	if _, err := folder.TokenSecrets(); err != nil {
-		findings = append(findings, preflight.Fail("key token", err.Error(), "add "+keys.FileTokenKey+" to the other keys: it verifies enrollment tokens"))
+		findings = append(findings,
+			preflight.Fail("key token", err.Error(),
+				"add "+keys.FileTokenKey+" to the other keys: it verifies enrollment tokens"))
 	} else {
 		findings = append(findings, preflight.Pass("key token", "is readable"))
 	}
@@ -117,7 +133,9 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 func rootKeys(folder keys.Folder) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, path := range folder.RootKeyFiles() {
-		findings = append(findings, preflight.Warn("file "+path, "a root key is in the publisher's key folder", "move it offline, out of the publisher's reach: its holder controls the trust of all runtimes"))
+		findings = append(findings,
+			preflight.Warn("file "+path, "a root key is in the publisher's key folder",
+				"move it offline, out of the publisher's reach: its holder controls the trust of all runtimes"))
 	}
 	return findings
 }
@@ -132,14 +150,20 @@ func signingKeys(all []keys.Key) []preflight.Finding {
 		})
 		switch {
 		case at < 0 && role == trust.RoleEnroll:
-			findings = append(findings, preflight.Warn(check, "not found: agents get no certificates", "add "+keys.FileEnrollKey+" to the other keys"))
+			findings = append(findings,
+				preflight.Warn(check, "not found: agents get no certificates",
+					"add "+keys.FileEnrollKey+" to the other keys"))
 		case at < 0:
-			findings = append(findings, preflight.Fail(check, "is not part of the root of trust", "see `kcp-publisher keys show`"))
+			findings = append(findings,
+				preflight.Fail(check, "is not part of the root of trust", "see `kcp-publisher keys show`"))
 		case all[at].State == keys.NotListed:
-			findings = append(findings, preflight.Fail(check, trust.ShortThumbprint(all[at].Thumbprint)+" is not listed in the root of trust: every agent refuses its signatures",
-				"restore root.json and the keys from the same backup, the latest"))
+			findings = append(findings,
+				preflight.Fail(check, trust.ShortThumbprint(all[at].Thumbprint)+
+					" is not listed in the root of trust: every agent refuses its signatures",
+					"restore root.json and the keys from the same backup, the latest"))
 		default:
-			findings = append(findings, preflight.Pass(check, trust.ShortThumbprint(all[at].Thumbprint)+" is listed in the root of trust"))
+			findings = append(findings,
+				preflight.Pass(check, trust.ShortThumbprint(all[at].Thumbprint)+" is listed in the root of trust"))
 		}
 	}
 	return findings
@@ -160,9 +184,10 @@ func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
 		return findings
 	}
 	namespaces := map[string]string{defaultNamespace: f.api.namespace, "kcp-secrets": f.secrets}
-	findings = append(findings, api.Rights(ctx, charts.PublisherRBAC, rightsDir, f.rights, namespaces, func(file string) string {
-		return "the chart grants them; without the chart, apply charts/" + file
-	})...)
+	findings = append(findings,
+		api.Rights(ctx, charts.PublisherRBAC, rightsDir, f.rights, namespaces, func(file string) string {
+			return "the chart grants them; without the chart, apply charts/" + file
+		})...)
 	return append(findings, api.Definitions(ctx, charts.PublisherCRDs, "kcp-publisher/files/crds", preflight.Failed,
 		"upgrade the chart, or apply charts/kcp-publisher/files/crds from this version")...)
 }
@@ -192,7 +217,8 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 	if err == nil {
 		err = store.PushBlob(ctx, repository, bundle.EmptyBlob())
 	}
-	return append(findings, preflight.Registry("write to the registry", place.String(), "pushed an empty blob", err)), nil
+	return append(findings, preflight.Registry("write to the registry", place.String(), "pushed an empty blob", err)),
+		nil
 }
 
 // checkPublishedRoot compares the key folder's root with later versions in the registry. Agents would refuse signatures
@@ -204,10 +230,14 @@ func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root)
 	case err != nil:
 		return preflight.Registry(check, place.String(), "", err)
 	case refused != nil:
-		return preflight.Fail(check, fmt.Sprintf("root of trust version %d in the registry does not follow version %d in the key folder: %s", root.Version+1, root.Version, refused.Detail),
+		return preflight.Fail(check,
+			fmt.Sprintf("root of trust version %d in the registry does not follow version %d in the key folder: %s",
+				root.Version+1, root.Version, refused.Detail),
 			"the keys or the registry belong to another fleet: check --keys and --location")
 	case newest.Version > root.Version:
-		return preflight.Fail(check, fmt.Sprintf("the registry has root of trust version %d, but the key folder has version %d", newest.Version, root.Version),
+		return preflight.Fail(check,
+			fmt.Sprintf("the registry has root of trust version %d, but the key folder has version %d", newest.Version,
+				root.Version),
 			"the key folder is from an old backup: restore the latest")
 	}
 	there, err := store.HasRoot(ctx, place, root)
@@ -215,8 +245,11 @@ func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root)
 	case err != nil:
 		return preflight.Registry(check, place.String(), "", err)
 	case !there:
-		return preflight.Warn(check, fmt.Sprintf("the registry does not have root of trust version %d, so the location may not be the fleet's", root.Version),
+		return preflight.Warn(check,
+			fmt.Sprintf("the registry does not have root of trust version %d, so the location may not be the fleet's",
+				root.Version),
 			"the publisher pushes it when it starts; if it has run before, check --location")
 	}
-	return preflight.Pass(check, fmt.Sprintf("the registry has root of trust version %d and no newer one", root.Version))
+	return preflight.Pass(check,
+		fmt.Sprintf("the registry has root of trust version %d and no newer one", root.Version))
 }

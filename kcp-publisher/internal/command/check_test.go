@@ -58,7 +58,8 @@ func TestCheckRefusesAnotherFleetsLocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := newRoot(t)
-	if got := checkPublishedRoot(t.Context(), place, own); got.Result != preflight.Warning || !strings.Contains(got.Advice, "--location") {
+	if got := checkPublishedRoot(t.Context(), place, own); got.Result != preflight.Warning ||
+		!strings.Contains(got.Advice, "--location") {
 		t.Errorf("a location with nothing: %+v", got)
 	}
 	if err := store.PushRoot(t.Context(), place, own); err != nil {
@@ -67,7 +68,8 @@ func TestCheckRefusesAnotherFleetsLocation(t *testing.T) {
 	if got := checkPublishedRoot(t.Context(), place, own); got.Result != preflight.Passed {
 		t.Errorf("the fleet's: %+v", got)
 	}
-	if got := checkPublishedRoot(t.Context(), place, newRoot(t)); got.Result != preflight.Failed || !strings.Contains(got.Message, "another fleet") {
+	if got := checkPublishedRoot(t.Context(), place, newRoot(t)); got.Result != preflight.Failed ||
+		!strings.Contains(got.Message, "another fleet") {
 		t.Errorf("another fleet's: %+v", got)
 	}
 }

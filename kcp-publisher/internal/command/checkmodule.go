@@ -37,35 +37,27 @@ type checkModuleFlags struct {
 func newCheckModule() *cobra.Command {
 	f := &checkModuleFlags{}
 	cmd := &cobra.Command{
-		Use: "check-module FILE|NAME:VERSION", Short: "run the checks of a module in a runtime and show each measurement",
-		Args: cli.Exactly(1, "FILE or NAME:VERSION"),
-		Long: "check-module runs the checks that a module ships, as agents do, against the API server of a kubeconfig. It reads them from a YAML\n" +
-			"file, or from the resource \"" + bundle.ContentChecks + "\" of a component version. Each measurement is a line. It ends once each check is Passed\n" +
-			"or Failed, and exits with 1 unless all are Passed. It changes nothing, except that checks with a Job run it.",
+		Use:   "check-module FILE|NAME:VERSION",
+		Short: "run the checks of a module in a runtime and show each measurement",
+		Args:  cli.Exactly(1, "FILE or NAME:VERSION"),
+		Long: "check-module runs the checks that a module ships, as agents do, against the API server of a " +
+			"kubeconfig. It reads them from a YAML\n" +
+			"file, or from the resource \"" + bundle.ContentChecks +
+			"\" of a component version. Each measurement is a line. It ends once each check is Passed\n" +
+			"or Failed, and exits with 1 unless all are Passed. It changes nothing, except that checks with a Job " +
+			"run it.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
 	f.cluster.AddFlags(flags, "the runtime")
 	f.component.add(cmd)
 	flags.StringSliceVar(&f.names, "check", nil, "name of a check to run; default: all; may be repeated")
-	flags.StringToStringVar(
-		&f.before,
-		"before",
-		nil,
-		"CHECK=VALUE: value of a promql check before the upgrade; may be repeated",
-	)
-	flags.DurationVar(
-		&f.interval,
-		"interval",
-		0,
-		"time between two measurements of a check; 0: the interval of each check",
-	)
-	flags.IntVar(
-		&f.measurements,
-		"measurements",
-		20,
-		"measurements after which a check without a result counts as Inconclusive",
-	)
+	flags.StringToStringVar(&f.before, "before", nil,
+		"CHECK=VALUE: value of a promql check before the upgrade; may be repeated")
+	flags.DurationVar(&f.interval, "interval", 0,
+		"time between two measurements of a check; 0: the interval of each check")
+	flags.IntVar(&f.measurements, "measurements", 20,
+		"measurements after which a check without a result counts as Inconclusive")
 	return cmd
 }
 

@@ -18,11 +18,8 @@ import (
 
 func TestCheckModuleShowsEachMeasurement(t *testing.T) {
 	cel := &fleet.CELCheck{Expression: "true"}
-	definitions := checks.Define(
-		[]fleet.Check{{Name: "ready", CEL: cel}, {Name: "slow", CEL: cel, FailureThreshold: 2}},
-		nil,
-		"",
-	)
+	definitions := checks.Define([]fleet.Check{{Name: "ready", CEL: cel},
+		{Name: "slow", CEL: cel, FailureThreshold: 2}}, nil, "")
 	for name, c := range map[string]struct {
 		slow  []checks.Verdict
 		lines []string
@@ -30,11 +27,13 @@ func TestCheckModuleShowsEachMeasurement(t *testing.T) {
 	}{
 		"all pass": {
 			[]checks.Verdict{checks.Success, checks.Success, checks.Success},
-			[]string{"ready  success  Inconclusive", "ready  success  Passed", "slow  success  Passed", "all 2 checks passed"}, "",
+			[]string{"ready  success  Inconclusive", "ready  success  Passed", "slow  success  Passed",
+				"all 2 checks passed"}, "",
 		},
 		"one fails": {
 			[]checks.Verdict{checks.Failure, checks.Failure},
-			[]string{"slow  failure  Inconclusive  0.5  too slow", "slow  failure  Failed        0.5  too slow"}, "slow is Failed",
+			[]string{"slow  failure  Inconclusive  0.5  too slow", "slow  failure  Failed        0.5  too slow"},
+			"slow is Failed",
 		},
 		"one has no data": {
 			[]checks.Verdict{checks.Unknown, checks.Unknown, checks.Unknown, checks.Unknown},
@@ -43,7 +42,9 @@ func TestCheckModuleShowsEachMeasurement(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			f := checkModuleFlags{interval: time.Millisecond, measurements: 4, before: map[string]string{"slow": "0.25"}}
+			f := checkModuleFlags{
+				interval: time.Millisecond, measurements: 4, before: map[string]string{"slow": "0.25"},
+			}
 			err := f.measureAll(
 				t.Context(),
 				&out,
@@ -96,9 +97,6 @@ func TestCheckModuleReadsAFile(t *testing.T) {
 	require.Equal(t, "ready", shipped[0].Name)
 	_, err = f.read(&cobra.Command{}, filepath.Join(t.TempDir(), "none.yaml"))
 	require.ErrorContains(t, err, "no such file")
-	require.Equal(
-		t,
-		2,
-		Execute("v0", []string{"check-module", name, "--check", "other"}, &strings.Builder{}, &strings.Builder{}),
-	)
+	require.Equal(t, 2,
+		Execute("v0", []string{"check-module", name, "--check", "other"}, &strings.Builder{}, &strings.Builder{}))
 }

@@ -41,7 +41,8 @@ func TestFailedReadDoesNotResolveAWarning(t *testing.T) {
 		}
 	}
 	around := fleet.Input{Held: "a commit is being applied", RootExpires: expires}
-	if err := readCircumstances(t.Context(), failingReader{}, corev1.NamespaceDefault, &around); err != nil || around.Held != "" || !around.RootExpires.IsZero() {
+	if err := readCircumstances(t.Context(), failingReader{}, corev1.NamespaceDefault, &around); err != nil ||
+		around.Held != "" || !around.RootExpires.IsZero() {
 		t.Errorf("all was read: got %v, held %q, the root expires at %s", err, around.Held, around.RootExpires)
 	}
 }

@@ -31,7 +31,8 @@ func painting(t *testing.T, mode string, show func(io.Writer)) string {
 }
 
 func TestStatesAreColored(t *testing.T) {
-	why := answer{Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing, Cause: "module keda is Error: \x1b[31mx", Warnings: []fleet.Cause{{Message: "m", Advice: "a"}},
+	why := answer{Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing,
+		Cause: "module keda is Error: \x1b[31mx", Warnings: []fleet.Cause{{Message: "m", Advice: "a"}},
 		Modules: []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}}
 	stopped := underWay()
 	stopped.Status.State = v1alpha1.RolloutStopped
@@ -39,9 +40,20 @@ func TestStatesAreColored(t *testing.T) {
 		show func(io.Writer)
 		want []string
 	}{
-		"why":          {why.draw, []string{"\x1b[33mwarning\x1b[0m: m; do: a\n", "runtime berlin is \x1b[31mError\x1b[0m\n", "\x1b[32mReady\x1b[0m"}},
-		"rollout list": {func(out io.Writer) { drawRollouts(out, []v1alpha1.Rollout{*stopped}) }, []string{"\x1b[31mStopped\x1b[0m"}},
-		"rollout show": {func(out io.Writer) { drawRollout(out, stopped, noon, cli.PaletteOf(out)) }, []string{"  \x1b[31mStopped     \x1b[0m wave others", "\x1b[31mfailed\x1b[0m: r-7"}},
+		"why": {
+			why.draw, []string{
+				"\x1b[33mwarning\x1b[0m: m; do: a\n", "runtime berlin is \x1b[31mError\x1b[0m\n",
+				"\x1b[32mReady\x1b[0m",
+			},
+		},
+		"rollout list": {
+			func(out io.Writer) { drawRollouts(out, []v1alpha1.Rollout{*stopped}) }, []string{"\x1b[31mStopped\x1b[0m"},
+		},
+		"rollout show": {
+			func(out io.Writer) {
+				drawRollout(out, stopped, noon, cli.PaletteOf(out))
+			}, []string{"  \x1b[31mStopped     \x1b[0m wave others", "\x1b[31mfailed\x1b[0m: r-7"},
+		},
 	} {
 		got := painting(t, "always", c.show)
 		for _, want := range c.want {
@@ -56,7 +68,8 @@ func TestStatesAreColored(t *testing.T) {
 }
 
 func TestRowsOfCountsWrappedLines(t *testing.T) {
-	for text, want := range map[string]int{"": 0, "a\n": 1, "a\n\nb\n": 3, strings.Repeat("a", 80) + "\n": 1, strings.Repeat("ä", 81) + "\n": 2, "\x1b[31m" + strings.Repeat("a", 80) + "\x1b[0m\n": 1} {
+	for text, want := range map[string]int{"": 0, "a\n": 1, "a\n\nb\n": 3, strings.Repeat("a", 80) + "\n": 1,
+		strings.Repeat("ä", 81) + "\n": 2, "\x1b[31m" + strings.Repeat("a", 80) + "\x1b[0m\n": 1} {
 		if got := rowsOf(text, 80); got != want {
 			t.Errorf("%q takes %d rows, want %d", text, got, want)
 		}
@@ -67,22 +80,42 @@ func TestRowsOfCountsWrappedLines(t *testing.T) {
 func TestWatchPrintsRolloutsAndWarnings(t *testing.T) {
 	f := &statusFlags{format: "table"}
 	one := func(name string, state v1alpha1.RolloutState, progress string) fleet.Rollout {
-		return fleet.Rollout{Name: name, Status: v1alpha1.RolloutStatus{State: state, Wave: "1/2 canaries", Progress: progress, Message: "x\x1b[2Jy"}, Active: true}
+		return fleet.Rollout{
+			Name: name,
+			Status: v1alpha1.RolloutStatus{State: state, Wave: "1/2 canaries", Progress: progress,
+				Message: "x\x1b[2Jy"}, Active: true,
+		}
 	}
-	before := fleet.Fleet{Time: noon, Rollouts: []fleet.Rollout{one("same", v1alpha1.RolloutProgressing, "1/9"), one("stops", v1alpha1.RolloutProgressing, "1/9")},
-		Warnings: []fleet.Cause{{Situation: fleet.FleetSilent, Message: "3 of 4 runtimes are silent"}, {Situation: fleet.RootExpiresSoon, Message: "the root ends"}}}
-	now := fleet.Fleet{Time: noon.Add(time.Minute), Rollouts: []fleet.Rollout{one("same", v1alpha1.RolloutProgressing, "2/9"), one("stops", v1alpha1.RolloutStopped, "1/9"), one("begins", "", "")},
-		Warnings: []fleet.Cause{{Situation: fleet.RootExpiresSoon, Message: "the root ends"}, {Situation: fleet.CommitHolds, Message: "a commit is applied"}}}
+	before := fleet.Fleet{Time: noon, Rollouts: []fleet.Rollout{
+		one("same", v1alpha1.RolloutProgressing, "1/9"), one("stops", v1alpha1.RolloutProgressing, "1/9"),
+	},
+		Warnings: []fleet.Cause{
+			{Situation: fleet.FleetSilent, Message: "3 of 4 runtimes are silent"}, {
+				Situation: fleet.RootExpiresSoon, Message: "the root ends",
+			},
+		}}
+	now := fleet.Fleet{Time: noon.Add(time.Minute), Rollouts: []fleet.Rollout{
+		one("same", v1alpha1.RolloutProgressing, "2/9"), one("stops", v1alpha1.RolloutStopped, "1/9"),
+		one("begins", "", ""),
+	},
+		Warnings: []fleet.Cause{
+			{Situation: fleet.RootExpiresSoon, Message: "the root ends"}, {
+				Situation: fleet.CommitHolds, Message: "a commit is applied",
+			},
+		}}
 	var out bytes.Buffer
 	if err := f.printNews(&out, before, now); err != nil {
 		t.Fatal(err)
 	}
 	at := now.Time.Format(time.TimeOnly)
-	want := at + "  warning  a commit is applied\n" + at + "  warning resolved  3 of 4 runtimes are silent\n" + at + "  rollout stops  Stopped  x\\x1b[2Jy\n" + at + "  rollout begins  New  x\\x1b[2Jy\n"
-	if got := out.String(); strings.Contains(got, "\x1b") || strings.Count(got, "\n") != 4 || !strings.HasPrefix(got, want[:strings.Index(want, "x\\")]) {
+	want := at + "  warning  a commit is applied\n" + at + "  warning resolved  3 of 4 runtimes are silent\n" + at +
+		"  rollout stops  Stopped  x\\x1b[2Jy\n" + at + "  rollout begins  New  x\\x1b[2Jy\n"
+	if got := out.String(); strings.Contains(got, "\x1b") || strings.Count(got, "\n") != 4 ||
+		!strings.HasPrefix(got, want[:strings.Index(want, "x\\")]) {
 		t.Errorf("got %q, want about %q", got, want)
 	}
-	for _, quiet := range []*statusFlags{{format: "json"}, {format: "table", runtimeFilter: runtimeFilter{failing: true}}} {
+	for _, quiet := range []*statusFlags{{format: "json"},
+		{format: "table", runtimeFilter: runtimeFilter{failing: true}}} {
 		out.Reset()
 		if err := quiet.printNews(&out, before, now); err != nil || out.Len() > 0 {
 			t.Errorf("who did not ask for the whole fleet is told %q, %v", out.String(), err)

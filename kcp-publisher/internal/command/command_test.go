@@ -168,42 +168,95 @@ func TestExitCodes(t *testing.T) {
 		code int
 		want string
 	}{
-		"Nothing asked for gives the help":            {"", cli.ExitDone, "kcp-publisher"},
-		"Help is no failure":                          {"publish --help", cli.ExitDone, "--from"},
-		"The version is no failure":                   {"--version", cli.ExitDone, "v0.0.0-test"},
-		"keys alone gives its help":                   {"keys", cli.ExitDone, "init"},
-		"An unknown command is a usage error":         {"fly", cli.ExitUsage, `unknown command "fly"`},
-		"An unknown command of keys too":              {"keys lose", cli.ExitUsage, `unknown command "lose"`},
-		"An unknown flag too":                         {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
-		"A flag that does not parse too":              {"publish --validity soon", cli.ExitUsage, "--validity"},
-		"An argument too many too":                    {"publish here", cli.ExitUsage, "want no arguments: use --from here\n"},
-		"A timeout below nothing too":                 {"reconcile berlin --timeout -1s", cli.ExitUsage, "--timeout -1s: want 0 or more"},
-		"An argument too few too":                     {"rollout approve web", cli.ExitUsage, "got 1 argument\n"},
-		"publish from nowhere too":                    {"publish --to oci-layout:x", cli.ExitUsage, "--from is required"},
-		"publish to nowhere too":                      {"publish --from x", cli.ExitUsage, "--to is required"},
-		"A place with a scheme too":                   {"publish --from " + empty + " --to https://host/path --keys " + dir, cli.ExitUsage, "--to: location"},
-		"A component folder that is not there too":    {"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir, cli.ExitUsage, "--components ./nowhere: is not a folder or file"},
-		"An output format that is not known too":      {"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": want table, json or yaml`},
-		"enroll without a runtime too":                {"enroll", cli.ExitUsage, "no runtime is selected"},
-		"enroll of what can be no runtime too":        {"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`},
-		"why without a runtime too":                   {"why", cli.ExitUsage, "want a runtime id"},
-		"run without a location too":                  {"run", cli.ExitUsage, "--location is required"},
-		"run of no shards":                            {"run --location r.example/x --keys " + dir + " --shards 0", cli.ExitUsage, "--shards 0: want 1 to 64"},
-		"run of too many shards":                      {"run --location r.example/x --keys " + dir + " --shards 65", cli.ExitUsage, "--shards 65: want 1 to 64"},
-		"run of shards by hand and by lease":          {"run --location r.example/x --keys " + dir + " --shards 2 --watch-label-selector a=b", cli.ExitUsage, "--shards: cannot be used together with --watch-label-selector"},
-		"run of shards that follow a repository":      {"run --location r.example/x --keys " + dir + " --shards 2 --git-url https://git.example/x", cli.ExitUsage, "--shards: cannot be used together with --git-url"},
-		"run of shards that are notified":             {"run --location r.example/x --keys " + dir + " --shards 2 --notifications-bind-address :1", cli.ExitUsage, "--shards: cannot be used together with --receiver-bind-address or --notifications-bind-address"},
-		"run of a selector that is none too":          {"run --location r.example/x --keys " + dir + " --watch-label-selector a=b=c", cli.ExitUsage, "--watch-label-selector: "},
-		"run to a folder too":                         {"run --location oci-layout:x", cli.ExitUsage, "`run` needs a registry"},
-		"A configuration that is not there too":       {"keys --config /nowhere.yaml", cli.ExitUsage, "--config: open /nowhere.yaml"},
-		"A configuration that is no dictionary too":   {"keys --config " + noDictionary, cli.ExitUsage, "--config " + noDictionary},
-		"A registry's certificates that are not too":  {"publish --from " + empty + " --to r.example/x --registry-ca /nowhere --keys " + dir, cli.ExitUsage, "--registry-ca: open /nowhere"},
-		"A maintenance policy that is not there too":  {"publish --from " + empty + " --to oci-layout:x --maintenance-policy /nowhere", cli.ExitUsage, "--maintenance-policy: open /nowhere"},
-		"A maintenance policy that means nothing too": {"publish --from " + empty + " --to oci-layout:x --maintenance-policy " + badPolicy, cli.ExitUsage, badPolicy + ": rules[0].match.plan: error parsing regexp"},
-		"A window that has to be open for days too":   {"run --location r.example/x --keys " + dir + " --min-maintenance-window-size 25h", cli.ExitUsage, "--min-maintenance-window-size: 25h0m0s: want 0 to 24h0m0s"},
-		"A folder that is not there is a failure":     {"publish --from /nowhere --to oci-layout:x", cli.ExitFailed, "/nowhere"},
-		"A folder with a bad file is a failure":       {"publish --from " + bad + " --to oci-layout:x", cli.ExitFailed, "bad.yaml:1: apiVersion"},
-		"Keys that are not there are a failure":       {"keys show --keys /nowhere", cli.ExitFailed, "create one with `kcp-publisher keys init --keys /nowhere`"},
+		"Nothing asked for gives the help":    {"", cli.ExitDone, "kcp-publisher"},
+		"Help is no failure":                  {"publish --help", cli.ExitDone, "--from"},
+		"The version is no failure":           {"--version", cli.ExitDone, "v0.0.0-test"},
+		"keys alone gives its help":           {"keys", cli.ExitDone, "init"},
+		"An unknown command is a usage error": {"fly", cli.ExitUsage, `unknown command "fly"`},
+		"An unknown command of keys too":      {"keys lose", cli.ExitUsage, `unknown command "lose"`},
+		"An unknown flag too":                 {"publish --fast", cli.ExitUsage, "unknown flag: --fast"},
+		"A flag that does not parse too":      {"publish --validity soon", cli.ExitUsage, "--validity"},
+		"An argument too many too": {
+			"publish here", cli.ExitUsage, "want no arguments: use --from here\n",
+		},
+		"A timeout below nothing too": {
+			"reconcile berlin --timeout -1s", cli.ExitUsage, "--timeout -1s: want 0 or more",
+		},
+		"An argument too few too": {"rollout approve web", cli.ExitUsage, "got 1 argument\n"},
+		"publish from nowhere too": {
+			"publish --to oci-layout:x", cli.ExitUsage, "--from is required",
+		},
+		"publish to nowhere too": {"publish --from x", cli.ExitUsage, "--to is required"},
+		"A place with a scheme too": {
+			"publish --from " + empty + " --to https://host/path --keys " + dir, cli.ExitUsage, "--to: location",
+		},
+		"A component folder that is not there too": {
+			"publish --from " + empty + " --to oci-layout:" + t.TempDir() + " --components ./nowhere --keys " + dir,
+			cli.ExitUsage, "--components ./nowhere: is not a folder or file",
+		},
+		"An output format that is not known too": {
+			"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": want table, json or yaml`,
+		},
+		"enroll without a runtime too":         {"enroll", cli.ExitUsage, "no runtime is selected"},
+		"enroll of what can be no runtime too": {"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`},
+		"why without a runtime too":            {"why", cli.ExitUsage, "want a runtime id"},
+		"run without a location too":           {"run", cli.ExitUsage, "--location is required"},
+		"run of no shards": {
+			"run --location r.example/x --keys " + dir + " --shards 0", cli.ExitUsage, "--shards 0: want 1 to 64",
+		},
+		"run of too many shards": {
+			"run --location r.example/x --keys " + dir + " --shards 65", cli.ExitUsage, "--shards 65: want 1 to 64",
+		},
+		"run of shards by hand and by lease": {
+			"run --location r.example/x --keys " + dir + " --shards 2 --watch-label-selector a=b", cli.ExitUsage,
+			"--shards: cannot be used together with --watch-label-selector",
+		},
+		"run of shards that follow a repository": {
+			"run --location r.example/x --keys " + dir + " --shards 2 --git-url https://git.example/x", cli.ExitUsage,
+			"--shards: cannot be used together with --git-url",
+		},
+		"run of shards that are notified": {
+			"run --location r.example/x --keys " + dir + " --shards 2 --notifications-bind-address :1", cli.ExitUsage,
+			"--shards: cannot be used together with --receiver-bind-address or --notifications-bind-address",
+		},
+		"run of a selector that is none too": {
+			"run --location r.example/x --keys " + dir + " --watch-label-selector a=b=c", cli.ExitUsage,
+			"--watch-label-selector: ",
+		},
+		"run to a folder too": {
+			"run --location oci-layout:x", cli.ExitUsage, "`run` needs a registry",
+		},
+		"A configuration that is not there too": {
+			"keys --config /nowhere.yaml", cli.ExitUsage, "--config: open /nowhere.yaml",
+		},
+		"A configuration that is no dictionary too": {
+			"keys --config " + noDictionary, cli.ExitUsage, "--config " + noDictionary,
+		},
+		"A registry's certificates that are not too": {
+			"publish --from " + empty + " --to r.example/x --registry-ca /nowhere --keys " + dir, cli.ExitUsage,
+			"--registry-ca: open /nowhere",
+		},
+		"A maintenance policy that is not there too": {
+			"publish --from " + empty + " --to oci-layout:x --maintenance-policy /nowhere", cli.ExitUsage,
+			"--maintenance-policy: open /nowhere",
+		},
+		"A maintenance policy that means nothing too": {
+			"publish --from " + empty + " --to oci-layout:x --maintenance-policy " + badPolicy, cli.ExitUsage,
+			badPolicy + ": rules[0].match.plan: error parsing regexp",
+		},
+		"A window that has to be open for days too": {
+			"run --location r.example/x --keys " + dir + " --min-maintenance-window-size 25h", cli.ExitUsage,
+			"--min-maintenance-window-size: 25h0m0s: want 0 to 24h0m0s",
+		},
+		"A folder that is not there is a failure": {
+			"publish --from /nowhere --to oci-layout:x", cli.ExitFailed, "/nowhere",
+		},
+		"A folder with a bad file is a failure": {
+			"publish --from " + bad + " --to oci-layout:x", cli.ExitFailed, "bad.yaml:1: apiVersion",
+		},
+		"Keys that are not there are a failure": {
+			"keys show --keys /nowhere", cli.ExitFailed, "create one with `kcp-publisher keys init --keys /nowhere`",
+		},
 		"A kubeconfig that is not there is a failure": {"why one --kubeconfig /nowhere", cli.ExitFailed, "kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,10 +285,12 @@ func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(out), &secret); err != nil {
 		t.Fatal(err)
 	}
-	if secret.APIVersion != "v1" || secret.Kind != "Secret" || secret.Metadata.Namespace != "kyma-system" || secret.Metadata.Name != "skr-agent-bootstrap" {
+	if secret.APIVersion != "v1" || secret.Kind != "Secret" || secret.Metadata.Namespace != "kyma-system" ||
+		secret.Metadata.Name != "skr-agent-bootstrap" {
 		t.Errorf("printed\n%s", out)
 	}
-	if secret.StringData["runtime"] != "r-1" || secret.StringData["location"] != "registry.example/fleet" || secret.StringData["root.json"] != read(t, filepath.Join(dir, keys.FileRoot)) {
+	if secret.StringData["runtime"] != "r-1" || secret.StringData["location"] != "registry.example/fleet" ||
+		secret.StringData["root.json"] != read(t, filepath.Join(dir, keys.FileRoot)) {
 		t.Errorf("printed\n%s", out)
 	}
 	token, err := trust.ParseToken(secret.StringData["token"])
@@ -246,7 +301,8 @@ func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := issuer.IssueFor(trust.Kyma{Namespace: defaultNamespace, Name: "r-1"}, "r-1", token.Expires); err != nil || again.String() != token.String() {
+	if again, err := issuer.IssueFor(trust.Kyma{Namespace: defaultNamespace, Name: "r-1"}, "r-1",
+		token.Expires); err != nil || again.String() != token.String() {
 		t.Errorf("the token is not r-1's: %v", err)
 	}
 	for _, private := range []string{keys.FileRootKey, keys.FilePublisherKey, keys.FileTokenKey} {
@@ -274,12 +330,18 @@ component:
   resources:
   - {name: raw-manifest, version: %q, type: yaml, relation: local, access: {type: localBlob, localReference: %q, mediaType: application/yaml}}
 `, component, version, version, content.Digest))
-	config := put("application/vnd.ocm.software.component.config.v1+json", marshal(t, map[string]any{"componentDescriptorLayer": descriptor}))
+	config := put("application/vnd.ocm.software.component.config.v1+json",
+		marshal(t, map[string]any{"componentDescriptorLayer": descriptor}))
 	manifest := put(ocispec.MediaTypeImageManifest, marshal(t, ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config, Layers: []ocispec.Descriptor{descriptor, content},
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config,
+		Layers: []ocispec.Descriptor{descriptor, content},
 	}))
 	write(t, filepath.Join(dir, "artifact-index.json"), string(marshal(t, map[string]any{
-		"schemaVersion": 1, "artifacts": []any{map[string]any{"repository": "component-descriptors/" + component, "tag": version, "digest": manifest.Digest}},
+		"schemaVersion": 1, "artifacts": []any{
+			map[string]any{
+				"repository": "component-descriptors/" + component, "tag": version, "digest": manifest.Digest,
+			},
+		},
 	})))
 }
 

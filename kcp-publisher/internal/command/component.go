@@ -42,7 +42,10 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 }
 
 // with opens the sources and calls do with the component version that the argument names.
-func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context.Context, *components, *store.Registries, component.Component) error) (err error) {
+func (c *componentCommand) with(
+	cmd *cobra.Command, name string,
+	do func(context.Context, *components, *store.Registries, component.Component) error,
+) (err error) {
 	name, version, ok := strings.Cut(name, ":")
 	if !ok {
 		return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as kyma-project.io/module/keda:1.8.0", name))
@@ -66,24 +69,29 @@ func (c *componentCommand) with(cmd *cobra.Command, name string, do func(context
 func newComponentShow() *cobra.Command {
 	c := &componentCommand{}
 	cmd := c.add(&cobra.Command{
-		Use: "show NAME:VERSION", Short: "show the contents of a component version", Args: cli.Exactly(1, "NAME:VERSION"),
-		Long: "show prints the resources, references, images and signatures of a component version as a table, or its full descriptor as YAML or JSON.",
+		Use: "show NAME:VERSION", Short: "show the contents of a component version",
+		Args: cli.Exactly(1, "NAME:VERSION"),
+		Long: "show prints the resources, references, images and signatures of a component version as a table, or " +
+			"its full descriptor as YAML or JSON.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
-				document, err := found.Descriptor.Document()
-				if err != nil {
-					return err
-				}
-				var tree any
-				if err := yaml.Unmarshal(document, &tree); err != nil {
-					return err
-				}
-				all, err := opened.reader.Closure(ctx, found)
-				if err != nil {
-					return err
-				}
-				return cli.Print(cmd.OutOrStdout(), c.format, tree, func(out io.Writer) { drawComponent(out, found, all) })
-			})
+			return c.with(cmd, args[0],
+				func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
+					document, err := found.Descriptor.Document()
+					if err != nil {
+						return err
+					}
+					var tree any
+					if err := yaml.Unmarshal(document, &tree); err != nil {
+						return err
+					}
+					all, err := opened.reader.Closure(ctx, found)
+					if err != nil {
+						return err
+					}
+					return cli.Print(cmd.OutOrStdout(), c.format, tree, func(out io.Writer) {
+						drawComponent(out, found, all)
+					})
+				})
 		},
 	})
 	cli.OutputFlag(cmd.Flags(), &c.format)
@@ -134,26 +142,30 @@ func digestText(d *ocm.Digest) string {
 func newComponentVerify() *cobra.Command {
 	c := &componentCommand{}
 	return c.add(&cobra.Command{
-		Use: "verify NAME:VERSION", Short: "verify a component version against a signature policy", Args: cli.Exactly(1, "NAME:VERSION"),
-		Long: "verify checks a component version as the publisher does before it uses one: descriptor, references and contents by the signature\n" +
+		Use: "verify NAME:VERSION", Short: "verify a component version against a signature policy",
+		Args: cli.Exactly(1, "NAME:VERSION"),
+		Long: "verify checks a component version as the publisher does before it uses one: descriptor, references " +
+			"and contents by the signature\n" +
 			"policy. The exit code is 0 if the policy accepts it, and 3 with the reason if the policy refuses it.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if c.components.policy == "" {
 				return cli.Usage(errors.New("--signature-policy is required"))
 			}
-			return c.with(cmd, args[0], func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
-				selection, err := resolve.Select(found.Descriptor)
-				if err != nil {
-					return err
-				}
-				for _, r := range selection.Needed() {
-					if _, err := opened.reader.Bytes(ctx, found, r); err != nil {
+			return c.with(cmd, args[0],
+				func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
+					selection, err := resolve.Select(found.Descriptor)
+					if err != nil {
 						return err
 					}
-				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%s complies with the policy\n", found.Descriptor.Name, found.Descriptor.Version)
-				return err
-			})
+					for _, r := range selection.Needed() {
+						if _, err := opened.reader.Bytes(ctx, found, r); err != nil {
+							return err
+						}
+					}
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s:%s complies with the policy\n", found.Descriptor.Name,
+						found.Descriptor.Version)
+					return err
+				})
 		},
 	})
 }
@@ -163,21 +175,27 @@ func newComponentCopy() *cobra.Command {
 	var to string
 	var replace bool
 	cmd := c.add(&cobra.Command{
-		Use: "copy NAME:VERSION", Short: "copy a component version and its references to a registry or archive", Args: cli.Exactly(1, "NAME:VERSION"),
+		Use: "copy NAME:VERSION", Short: "copy a component version and its references to a registry or archive",
+		Args: cli.Exactly(1, "NAME:VERSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return cli.Usage(errors.New("--to is required"))
 			}
-			return c.with(cmd, args[0], func(ctx context.Context, opened *components, registries *store.Registries, found component.Component) error {
-				all, err := opened.reader.Closure(ctx, found)
-				if err != nil {
-					return err
-				}
-				return copyComponents(ctx, cmd.OutOrStdout(), all, to, replace, registries)
-			})
+			return c.with(cmd, args[0],
+				func(ctx context.Context, opened *components, registries *store.Registries,
+					found component.Component) error {
+					all, err := opened.reader.Closure(ctx, found)
+					if err != nil {
+						return err
+					}
+					return copyComponents(ctx, cmd.OutOrStdout(), all, to, replace, registries)
+				})
 		},
 	})
-	cmd.Flags().StringVar(&to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file that ends with .tar, .tgz or .tar.gz")
+	cmd.Flags().
+		StringVar(&to, "to", "",
+			"registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file that ends "+
+				"with .tar, .tgz or .tar.gz")
 	cmd.Flags().BoolVar(&replace, "replace", false, "overwrite an existing archive file")
 	return cmd
 }
@@ -186,7 +204,10 @@ const archiveScheme = "ctf:"
 
 // copyComponents copies each component version and prints its new location. An archive only appears once it is
 // complete.
-func copyComponents(ctx context.Context, out io.Writer, all []component.Component, to string, replace bool, registries *store.Registries) error {
+func copyComponents(
+	ctx context.Context, out io.Writer, all []component.Component, to string, replace bool,
+	registries *store.Registries,
+) error {
 	if path, ok := strings.CutPrefix(to, archiveScheme); ok {
 		return archiveComponents(ctx, out, all, path, replace)
 	}

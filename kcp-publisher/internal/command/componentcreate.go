@@ -38,23 +38,35 @@ type createFlags struct {
 func newComponentCreate() *cobra.Command {
 	f := &createFlags{}
 	cmd := &cobra.Command{
-		Use: "create NAME:VERSION", Short: "create a component version from a folder or chart", Args: cli.Exactly(1, "NAME:VERSION"),
-		Long: "create packages a Helm chart, a kustomization or a folder of manifests as an OCM component version, and writes it to a registry or archive.\n" +
-			"Images in plain manifests become its resources; list those of charts and kustomizations with --image. create renders the content\n" +
-			"as the agents do, and fails if they would refuse it. The same files create the same component, so the command can be repeated. It refuses to\n" +
+		Use: "create NAME:VERSION", Short: "create a component version from a folder or chart",
+		Args: cli.Exactly(1, "NAME:VERSION"),
+		Long: "create packages a Helm chart, a kustomization or a folder of manifests as an OCM component version, " +
+			"and writes it to a registry or archive.\n" +
+			"Images in plain manifests become its resources; list those of charts and kustomizations with --image. " +
+			"create renders the content\n" +
+			"as the agents do, and fails if they would refuse it. The same files create the same component, so the " +
+			"command can be repeated. It refuses to\n" +
 			"replace an existing version that has other content.",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "chart (folder or .tgz file), folder with a kustomization, or manifests (folder or file)")
-	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file that ends with .tar, .tgz or .tar.gz")
+	flags.StringVar(&f.from, "from", "",
+		"chart (folder or .tgz file), folder with a kustomization, or manifests (folder or file)")
+	flags.StringVar(&f.to, "to", "",
+		"registry prefix HOST/PATH, or ctf:PATH for a common transport archive: a folder, or a file that ends with "+
+			".tar, .tgz or .tar.gz")
 	flags.StringVar(&f.provider, "provider", "", "provider of the component; default: the domain in its name")
-	flags.StringArrayVar(&f.images, "image", nil, "image that the module uses, as NAME:TAG or NAME:TAG@DIGEST; can be repeated")
-	flags.StringArrayVar(&f.values, "values", nil, "YAML file with values of a chart, which become part of the component; can be repeated, later files take precedence")
+	flags.StringArrayVar(&f.images, "image", nil,
+		"image that the module uses, as NAME:TAG or NAME:TAG@DIGEST; can be repeated")
+	flags.StringArrayVar(&f.values, "values", nil,
+		"YAML file with values of a chart, which become part of the component; can be repeated, later files take "+
+			"precedence")
 	flags.StringArrayVar(&f.sets, "set", nil, "value of a chart as KEY=VALUE, as in helm --set; can be repeated")
-	flags.StringVar(&f.key, "sign", "", "PEM file with an RSA private key that signs the component; missing image digests are read from the registries")
+	flags.StringVar(&f.key, "sign", "",
+		"PEM file with an RSA private key that signs the component; missing image digests are read from the registries")
 	flags.StringVar(&f.signature, "signature-name", "release", "name of the signature")
-	flags.StringVar(&f.template, "module-template", "", "also write the version's ModuleTemplate for the control plane to this file")
+	flags.StringVar(&f.template, "module-template", "",
+		"also write the version's ModuleTemplate for the control plane to this file")
 	flags.StringVar(&f.defaultCR, "default-cr", "", "file with the module's default CR, for the ModuleTemplate")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
@@ -80,13 +92,16 @@ type created struct {
 func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	name, version, ok := strings.Cut(argument, ":")
 	if !ok {
-		return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as example.org/module/mailer:1.0.0", argument))
+		return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as example.org/module/mailer:1.0.0",
+			argument))
 	}
-	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--to", Given: f.to != ""}); err != nil {
+	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""},
+		cli.Required{Flag: "--to", Given: f.to != ""}); err != nil {
 		return err
 	}
 	if f.defaultCR != "" && f.template == "" {
-		return cli.Usage(errors.New("--default-cr requires --module-template FILE, because it is part of the ModuleTemplate"))
+		return cli.Usage(
+			errors.New("--default-cr requires --module-template FILE, because it is part of the ModuleTemplate"))
 	}
 	template, err := f.moduleTemplate(name, version)
 	if err != nil {
@@ -112,7 +127,9 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	return cli.Print(cmd.OutOrStdout(), f.format, row, row.draw)
 }
 
-func (f *createFlags) assemble(ctx context.Context, name, version string, registries *store.Registries) (*assemble.Component, created, error) {
+func (f *createFlags) assemble(
+	ctx context.Context, name, version string, registries *store.Registries,
+) (*assemble.Component, created, error) {
 	files, err := assemble.Read(f.from)
 	if err != nil {
 		return nil, created{}, fmt.Errorf("--from: %w", err)
@@ -143,7 +160,8 @@ func (f *createFlags) assemble(ctx context.Context, name, version string, regist
 		return nil, created{}, cli.Usage(err)
 	}
 	row := created{
-		Component: name, Version: version, Type: files.Type, SizeBytes: len(files.Packed), Images: append([]string{}, images...), Unpinned: c.Unpinned(),
+		Component: name, Version: version, Type: files.Type, SizeBytes: len(files.Packed),
+		Images: append([]string{}, images...), Unpinned: c.Unpinned(),
 		Unlisted: files.Rendered && len(images) == 0,
 	}
 	if f.key == "" {
@@ -181,13 +199,18 @@ func digestsOf(ctx context.Context, images []string, registries *store.Registrie
 			tag = tagged.Tag()
 		}
 		if found[image], err = store.Head(ctx, repository, tag); err != nil {
-			return nil, fmt.Errorf("image %s: read its digest from the registry for the signature; or write it as NAME:TAG@sha256:DIGEST: %w", image, err)
+			return nil,
+				fmt.Errorf(
+					"image %s: read its digest from the registry for the signature; or write it as "+
+						"NAME:TAG@sha256:DIGEST: %w", image, err)
 		}
 	}
 	return found, nil
 }
 
-func (f *createFlags) push(ctx context.Context, c *assemble.Component, registries *store.Registries) (pushed, where string, err error) {
+func (f *createFlags) push(
+	ctx context.Context, c *assemble.Component, registries *store.Registries,
+) (pushed, where string, err error) {
 	if path, ok := strings.CutPrefix(f.to, archiveScheme); ok {
 		writer, err := archive.Create(path, archive.FormatOf(path))
 		if err != nil {
@@ -221,9 +244,12 @@ func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 	template := v1beta2.ModuleTemplate{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: module + "-" + strings.ReplaceAll(version, "+", "-"), Namespace: "kcp-system", Labels: map[string]string{v1beta2.LabelModuleName: module},
+			Name: module + "-" + strings.ReplaceAll(version, "+", "-"), Namespace: "kcp-system",
+			Labels: map[string]string{v1beta2.LabelModuleName: module},
 		},
-		Spec: v1beta2.ModuleTemplateSpec{ModuleName: module, Version: version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)}},
+		Spec: v1beta2.ModuleTemplateSpec{
+			ModuleName: module, Version: version, Descriptor: runtime.RawExtension{Raw: []byte(`{}`)},
+		},
 	}
 	if f.defaultCR != "" {
 		data, err := os.ReadFile(f.defaultCR)
@@ -235,7 +261,8 @@ func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 			return nil, cli.Usage(fmt.Errorf("--default-cr %s: %w", f.defaultCR, err))
 		}
 		if template.Spec.Data.GetKind() == "" || template.Spec.Data.GetName() == "" {
-			return nil, cli.Usage(fmt.Errorf("--default-cr %s: apiVersion, kind and metadata.name are required", f.defaultCR))
+			return nil,
+				cli.Usage(fmt.Errorf("--default-cr %s: apiVersion, kind and metadata.name are required", f.defaultCR))
 		}
 	}
 	text, err := yaml.Marshal(template)
@@ -266,8 +293,10 @@ func (f *createFlags) checkTemplate(component string, text []byte) error {
 	for _, p := range append(crdschema.ValidateMeta(object), schema.Validate(object)...) {
 		switch {
 		case p.Field == "spec.moduleName":
-			return fmt.Errorf("component %s: %q is not the name of a module, which is the last part of the component's name: "+
-				"use words of at least three small letters, with dashes between them", component, moduleName(component))
+			return fmt.Errorf(
+				"component %s: %q is not the name of a module, which is the last part of the component's name: "+
+					"use words of at least three small letters, with dashes between them", component,
+				moduleName(component))
 		case f.template != "":
 			wrong = append(wrong, fmt.Errorf("--module-template: %w", p))
 		}
@@ -283,10 +312,13 @@ func (c created) draw(out io.Writer) {
 		fmt.Fprintf(out, "  image    %s\n", image)
 	}
 	if c.Unlisted {
-		fmt.Fprintln(out, "  images   none: the module is rendered in the runtimes; list its images with --image so that they are localized, mirrored and exported")
+		fmt.Fprintln(out,
+			"  images   none: the module is rendered in the runtimes; list its images with --image so that they are "+
+				"localized, mirrored and exported")
 	}
 	for _, image := range c.Unpinned {
-		fmt.Fprintf(out, "  unpinned %s: write it as NAME:TAG@sha256:DIGEST to make its digest part of the component\n", image)
+		fmt.Fprintf(out, "  unpinned %s: write it as NAME:TAG@sha256:DIGEST to make its digest part of the component\n",
+			image)
 	}
 	fmt.Fprintf(out, "  signed   %s\n", cmp.Or(c.Signed, "no: --sign KEY"))
 }

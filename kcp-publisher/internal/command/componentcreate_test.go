@@ -44,11 +44,9 @@ func rsaKey(t *testing.T) (private, public string) {
 	}
 	dir := t.TempDir()
 	private, public = filepath.Join(dir, "release.key"), filepath.Join(dir, "release.pub")
-	write(
-		t,
-		private,
-		string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
-	)
+	write(t, private, string(pem.EncodeToMemory(&pem.Block{
+		Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key),
+	})))
 	write(t, public, string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})))
 	return private, public
 }
@@ -64,7 +62,8 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 	ctf := filepath.Join(from, "components.tgz")
 	create := func(ctf string) []string {
 		return []string{
-			"component", "create", "example.org/module/mailer:1.2.3", "--from", module, "--to", "ctf:" + ctf, "--sign", private,
+			"component", "create", "example.org/module/mailer:1.2.3", "--from", module, "--to", "ctf:" + ctf, "--sign",
+			private,
 			"--module-template", filepath.Join(from, "mailer.yaml"), "--default-cr", cr, "-o", "json",
 		}
 	}
@@ -83,7 +82,8 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 
 	t.Run("The same files make the same component", func(t *testing.T) {
 		var again created
-		if err := json.Unmarshal([]byte(done(t, create(filepath.Join(t.TempDir(), "folder"))...)), &again); err != nil ||
+		if err := json.Unmarshal([]byte(done(t, create(filepath.Join(t.TempDir(), "folder"))...)),
+			&again); err != nil ||
 			again.Digest != row.Digest {
 			t.Errorf("got %s, before %s, %v", again.Digest, row.Digest, err)
 		}
@@ -93,23 +93,17 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		write(
 			t,
 			policy,
-			"apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n- {components: \"*\", required: true, signatures: [release], keys: ["+public+"]}\n",
+			"apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n- {components: \"*\", required: true, "+
+				"signatures: [release], keys: ["+public+"]}\n",
 		)
-		out := done(
-			t,
-			"component",
-			"verify",
-			"example.org/module/mailer:1.2.3",
-			"--components",
-			ctf,
-			"--signature-policy",
-			policy,
-		)
+		out := done(t, "component", "verify", "example.org/module/mailer:1.2.3", "--components", ctf,
+			"--signature-policy", policy)
 		if !strings.Contains(out, "complies with the policy") {
 			t.Errorf("got %s", out)
 		}
 		shown := done(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", "ctf:"+ctf)
-		for _, want := range []string{"raw-manifest", "directoryTree", "image registry.example/mail/mailer", "signed by release"} {
+		for _, want := range []string{"raw-manifest", "directoryTree", "image registry.example/mail/mailer",
+			"signed by release"} {
 			if !strings.Contains(shown, want) {
 				t.Errorf("no %q in\n%s", want, shown)
 			}
@@ -119,8 +113,10 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		write(
 			t,
 			filepath.Join(from, "meta.yaml"),
-			"apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleReleaseMeta\nmetadata: {name: mailer, namespace: kcp-system}\n"+
-				"spec: {moduleName: mailer, ocmComponentName: example.org/module/mailer, channels: [{channel: regular, version: 1.2.3}]}\n",
+			"apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleReleaseMeta\nmetadata: {name: mailer, "+
+				"namespace: kcp-system}\n"+
+				"spec: {moduleName: mailer, ocmComponentName: example.org/module/mailer, channels: [{channel: "+
+				"regular, version: 1.2.3}]}\n",
 		)
 		write(t, filepath.Join(from, "kyma.yaml"), kymaYAML("one", "r-1", "mailer"))
 		rows := publishTo(t, from, filepath.Join(t.TempDir(), "layout"), keyFolder(t))
@@ -158,7 +154,8 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 	write(
 		t,
 		filepath.Join(chart, "templates", "all.yaml"),
-		"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ required \"name it\" .Values.name }}\n  annotations: {helm.sh/hook: {{ .Values.hook }}}\n",
+		"apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {{ required \"name it\" .Values.name }}\n  annotations: "+
+			"{helm.sh/hook: {{ .Values.hook }}}\n",
 	)
 	one, two := filepath.Join(values, "one.yaml"), filepath.Join(values, "two.yaml")
 	write(t, one, "hook: post-install\nname: x\nnames: &names {first: c}\nmore: *names\n")
@@ -173,7 +170,8 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 	if o := create(); o.code != cli.ExitFailed || !strings.Contains(o.err, "name it") {
 		t.Errorf("without values: %+v", o)
 	}
-	if o := create("--set", "name=x"); o.code != cli.ExitFailed || !strings.Contains(o.err, "a Job of hook pre-upgrade") {
+	if o := create("--set", "name=x"); o.code != cli.ExitFailed ||
+		!strings.Contains(o.err, "a Job of hook pre-upgrade") {
 		t.Errorf("with one value: %+v", o)
 	}
 	if o := create("--values", one, "--values", two, "--set", "name=zed,list={a,b}"); o.code != 0 {
@@ -221,23 +219,72 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		code int
 		want string
 	}{
-		"no version":              {[]string{"example.org/module/mailer", "--from", good, "--to", to()}, cli.ExitUsage, "want NAME:VERSION"},
-		"a name without a domain": {[]string{"mailer:1.0.0", "--from", good, "--to", to()}, cli.ExitUsage, `component name "mailer": want DOMAIN/PATH`},
-		"no place":                {[]string{"example.org/mailer:1.0.0", "--from", good}, cli.ExitUsage, "--to is required"},
-		"an empty folder":         {[]string{"example.org/mailer:1.0.0", "--from", t.TempDir(), "--to", to()}, cli.ExitFailed, "has neither a Chart.yaml, nor a kustomization, nor any YAML file"},
-		"a folder not there":      {[]string{"example.org/mailer:1.0.0", "--from", "/nowhere", "--to", to()}, cli.ExitFailed, "--from: stat /nowhere"},
-		"no object":               {[]string{"example.org/mailer:1.0.0", "--from", bad, "--to", to()}, cli.ExitFailed, "every agent would refuse the content: deep/a.yaml, document 2: object without apiVersion"},
-		"a module no API takes":   {[]string{"example.org/module/hpa2:1.0.0", "--from", plain, "--to", to()}, cli.ExitUsage, `"hpa2" is not the name of a module`},
-		"a version no API takes":  {[]string{"example.org/mailer:1.0.0-rc.1", "--from", plain, "--to", to(), "--module-template", "x"}, cli.ExitUsage, "--module-template: spec.version"},
-		"values without a chart":  {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--set", "a=b"}, cli.ExitUsage, "only a chart has values"},
-		"an overlay that leaves":  {[]string{"example.org/mailer:1.0.0", "--from", filepath.Join("testdata", "overlay-that-leaves", "default"), "--to", to()}, cli.ExitFailed, "../base: leaves the content: package the folder above, with a kustomization.yaml"},
-		"a Job of an upgrade":     {[]string{"example.org/mailer:1.0.0", "--from", upgrading, "--to", to()}, cli.ExitFailed, "Job x: a Job of hook pre-upgrade is not run by the agent"},
-		"an endless chart":        {[]string{"example.org/mailer:1.0.0", "--from", endless, "--to", to()}, cli.ExitFailed, "every agent would refuse the content: chart mailer: "},
-		"a broken chart":          {[]string{"example.org/mailer:1.0.0", "--from", chart, "--to", to()}, cli.ExitFailed, "version"},
-		"a public key":            {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", public}, cli.ExitUsage, "holds no RSA private key"},
-		"an image nobody serves":  {[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", private, "--image", "127.0.0.1:1/mailer:1"}, cli.ExitFailed, "read its digest from the registry"},
-		"a broken image":          {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--image", "a b"}, cli.ExitUsage, `image "a b"`},
-		"a CR without template":   {[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--default-cr", "x"}, cli.ExitUsage, "requires --module-template FILE"},
+		"no version": {
+			[]string{"example.org/module/mailer", "--from", good, "--to", to()}, cli.ExitUsage, "want NAME:VERSION",
+		},
+		"a name without a domain": {
+			[]string{"mailer:1.0.0", "--from", good, "--to", to()}, cli.ExitUsage,
+			`component name "mailer": want DOMAIN/PATH`,
+		},
+		"no place": {
+			[]string{"example.org/mailer:1.0.0", "--from", good}, cli.ExitUsage, "--to is required",
+		},
+		"an empty folder": {
+			[]string{"example.org/mailer:1.0.0", "--from", t.TempDir(), "--to", to()}, cli.ExitFailed,
+			"has neither a Chart.yaml, nor a kustomization, nor any YAML file",
+		},
+		"a folder not there": {
+			[]string{"example.org/mailer:1.0.0", "--from", "/nowhere", "--to", to()}, cli.ExitFailed,
+			"--from: stat /nowhere",
+		},
+		"no object": {
+			[]string{"example.org/mailer:1.0.0", "--from", bad, "--to", to()}, cli.ExitFailed,
+			"every agent would refuse the content: deep/a.yaml, document 2: object without apiVersion",
+		},
+		"a module no API takes": {
+			[]string{"example.org/module/hpa2:1.0.0", "--from", plain, "--to", to()}, cli.ExitUsage,
+			`"hpa2" is not the name of a module`,
+		},
+		"a version no API takes": {
+			[]string{"example.org/mailer:1.0.0-rc.1", "--from", plain, "--to", to(), "--module-template", "x"},
+			cli.ExitUsage, "--module-template: spec.version",
+		},
+		"values without a chart": {
+			[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--set", "a=b"}, cli.ExitUsage,
+			"only a chart has values",
+		},
+		"an overlay that leaves": {
+			[]string{"example.org/mailer:1.0.0", "--from", filepath.Join("testdata", "overlay-that-leaves", "default"),
+				"--to", to()}, cli.ExitFailed,
+			"../base: leaves the content: package the folder above, with a kustomization.yaml",
+		},
+		"a Job of an upgrade": {
+			[]string{"example.org/mailer:1.0.0", "--from", upgrading, "--to", to()}, cli.ExitFailed,
+			"Job x: a Job of hook pre-upgrade is not run by the agent",
+		},
+		"an endless chart": {
+			[]string{"example.org/mailer:1.0.0", "--from", endless, "--to", to()}, cli.ExitFailed,
+			"every agent would refuse the content: chart mailer: ",
+		},
+		"a broken chart": {
+			[]string{"example.org/mailer:1.0.0", "--from", chart, "--to", to()}, cli.ExitFailed, "version",
+		},
+		"a public key": {
+			[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", public}, cli.ExitUsage,
+			"holds no RSA private key",
+		},
+		"an image nobody serves": {
+			[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", private, "--image",
+				"127.0.0.1:1/mailer:1"}, cli.ExitFailed, "read its digest from the registry",
+		},
+		"a broken image": {
+			[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--image", "a b"}, cli.ExitUsage,
+			`image "a b"`,
+		},
+		"a CR without template": {
+			[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--default-cr", "x"}, cli.ExitUsage,
+			"requires --module-template FILE",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"component", "create"}, c.args...)...)

@@ -36,21 +36,20 @@ func newComponentRole() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "role NAME:VERSION...", Short: "print the rights that an agent needs for modules",
 		Args: cli.AtLeastOne("NAME:VERSION"),
-		Long: "role renders component versions as the agents do, and prints the ClusterRole, the Roles and their bindings\n" +
-			"that let an agent without rbac.clusterAdmin install, upgrade and remove them. List every version that the\n" +
+		Long: "role renders component versions as the agents do, and prints the ClusterRole, the Roles and their " +
+			"bindings\n" +
+			"that let an agent without rbac.clusterAdmin install, upgrade and remove them. List every version that " +
+			"the\n" +
 			"runtime has or will get: an upgrade removes objects of the earlier version.",
-		Example: "  kcp-publisher component role example.org/module/mailer:1.0.0 --components registry.example/modules |\n" +
+		Example: "  kcp-publisher component role example.org/module/mailer:1.0.0 --components " +
+			"registry.example/modules |\n" +
 			"    kubectl --context RUNTIME apply -f -",
 		RunE: f.run,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "skr-agent-module-set", "name of the ClusterRole, the Roles and their bindings")
-	flags.StringVar(
-		&f.account,
-		"service-account",
-		modulerole.Home+"/skr-agent",
-		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent, or modules.serviceAccount of its chart",
-	)
+	flags.StringVar(&f.account, "service-account", modulerole.Home+"/skr-agent",
+		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent, or modules.serviceAccount of its chart")
 	f.components.add(flags)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -63,11 +62,8 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	}
 	if len(validation.IsDNS1123Subdomain(f.name)) > 0 {
 		return cli.Usage(
-			fmt.Errorf(
-				"--name %q: want the name of a Kubernetes object: small letters, digits, dashes and dots",
-				f.name,
-			),
-		)
+			fmt.Errorf("--name %q: want the name of a Kubernetes object: small letters, digits, dashes and dots",
+				f.name))
 	}
 	registries, err := f.registry.Registries(store.Access{})
 	if err != nil {
@@ -87,9 +83,8 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	for _, arg := range args {
 		name, version, ok := strings.Cut(arg, ":")
 		if !ok {
-			return cli.Usage(
-				fmt.Errorf("component %q: want NAME:VERSION, such as kyma-project.io/module/keda:1.8.0", arg),
-			)
+			return cli.Usage(fmt.Errorf("component %q: want NAME:VERSION, such as kyma-project.io/module/keda:1.8.0",
+				arg))
 		}
 		found, err := opened.reader.Component(cmd.Context(), name, version)
 		if err != nil {
@@ -110,10 +105,7 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 
 // rendered returns the objects of a component version as an agent renders them, in an ordinary cluster.
 func rendered(
-	ctx context.Context,
-	reader *component.Reader,
-	found component.Component,
-	confined render.Confined,
+	ctx context.Context, reader *component.Reader, found component.Component, confined render.Confined,
 ) ([]*unstructured.Unstructured, error) {
 	selection, err := resolve.Select(found.Descriptor)
 	if err != nil {

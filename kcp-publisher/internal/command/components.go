@@ -29,11 +29,14 @@ type componentFlags struct {
 }
 
 func (f *componentFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.sources, "components", nil, "registry path, or common transport archive as a folder, tar or tgz, with OCM components; can be repeated")
-	flags.StringArrayVar(&f.helmRepositories, "helm-repositories", nil, "URL prefix of Helm repositories that component charts can come from; can be repeated")
+	flags.StringArrayVar(&f.sources, "components", nil,
+		"registry path, or common transport archive as a folder, tar or tgz, with OCM components; can be repeated")
+	flags.StringArrayVar(&f.helmRepositories, "helm-repositories", nil,
+		"URL prefix of Helm repositories that component charts can come from; can be repeated")
 	flags.StringVar(&f.cacheDir, "component-cache", "", "folder that caches components across restarts")
 	flags.StringVar(&f.cacheSize, "component-cache-size", "2Gi", "maximum size of that folder")
-	flags.StringVar(&f.policy, "signature-policy", "", "signature policy file: the components that must be signed, and their signers; default: no signatures required")
+	flags.StringVar(&f.policy, "signature-policy", "",
+		"signature policy file: the components that must be signed, and their signers; default: no signatures required")
 }
 
 // components are the opened sources with their reader and verifier.
@@ -62,9 +65,13 @@ func (c *components) close() error {
 
 // open opens the sources; more are paths of archives. A version is checked again after revalidate, a failure after
 // retryAfter.
-func (f *componentFlags) open(registries *store.Registries, more []string, revalidate, retryAfter time.Duration) (*components, error) {
+func (f *componentFlags) open(
+	registries *store.Registries, more []string, revalidate, retryAfter time.Duration,
+) (*components, error) {
 	opened := &components{}
-	options := component.Options{Registries: registries, HelmRepositories: f.helmRepositories, Revalidate: revalidate, RetryAfter: retryAfter}
+	options := component.Options{
+		Registries: registries, HelmRepositories: f.helmRepositories, Revalidate: revalidate, RetryAfter: retryAfter,
+	}
 	for _, name := range append(append([]string{}, f.sources...), more...) {
 		source, err := opened.source(name, registries)
 		if err != nil {
@@ -75,7 +82,9 @@ func (f *componentFlags) open(registries *store.Registries, more []string, reval
 	if f.cacheDir != "" {
 		size, err := resource.ParseQuantity(f.cacheSize)
 		if err != nil || size.Value() <= 0 {
-			return nil, errors.Join(cli.Usage(fmt.Errorf("--component-cache-size %q: want a size such as 2Gi", f.cacheSize)), opened.close())
+			return nil,
+				errors.Join(cli.Usage(fmt.Errorf("--component-cache-size %q: want a size such as 2Gi", f.cacheSize)),
+					opened.close())
 		}
 		kept, err := cache.Open(f.cacheDir, size.Value())
 		if err != nil {

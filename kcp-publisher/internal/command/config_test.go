@@ -19,13 +19,27 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 		code   int
 		want   string
 	}{
-		"A flag that is not given comes from the file": {"keys: " + dir + "\noutput: json\n", nil, cli.ExitDone, `"version": 1`},
-		"A flag that is given wins":                    {"keys: " + dir + "\noutput: json\n", []string{"-o", "yaml"}, cli.ExitDone, "version: 1\n"},
-		"A value in the file is checked like a flag's": {"keys: " + dir + "\noutput: xml\n", nil, cli.ExitUsage, `-o "xml"`},
-		"A flag of all commands may be in the file":    {"keys: " + dir + "\nlog-level: debug\n", nil, cli.ExitDone, "PUBLISHER KEYS"},
-		"An unknown flag is refused":                   {"kyes: x\n", nil, cli.ExitUsage, `"kyes" is not a flag of this command`},
-		"The file cannot name another":                 {"config: other.yaml\n", nil, cli.ExitUsage, `"config" is not a flag of this command`},
-		"A name that appears twice is refused":         {"output: json\noutput: yaml\n", nil, cli.ExitUsage, "already set"},
+		"A flag that is not given comes from the file": {
+			"keys: " + dir + "\noutput: json\n", nil, cli.ExitDone, `"version": 1`,
+		},
+		"A flag that is given wins": {
+			"keys: " + dir + "\noutput: json\n", []string{"-o", "yaml"}, cli.ExitDone, "version: 1\n",
+		},
+		"A value in the file is checked like a flag's": {
+			"keys: " + dir + "\noutput: xml\n", nil, cli.ExitUsage, `-o "xml"`,
+		},
+		"A flag of all commands may be in the file": {
+			"keys: " + dir + "\nlog-level: debug\n", nil, cli.ExitDone, "PUBLISHER KEYS",
+		},
+		"An unknown flag is refused": {
+			"kyes: x\n", nil, cli.ExitUsage, `"kyes" is not a flag of this command`,
+		},
+		"The file cannot name another": {
+			"config: other.yaml\n", nil, cli.ExitUsage, `"config" is not a flag of this command`,
+		},
+		"A name that appears twice is refused": {
+			"output: json\noutput: yaml\n", nil, cli.ExitUsage, "already set",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			write(t, config, c.config)
@@ -36,7 +50,9 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 		})
 	}
 	t.Run("A list sets a flag that may be repeated, a number one that counts", func(t *testing.T) {
-		write(t, config, "components: [registry.example/one, registry.example/two]\nconcurrency: 3\nvalidity: 48h\nplain-http: true\n")
+		write(t, config,
+			"components: [registry.example/one, registry.example/two]\nconcurrency: 3\nvalidity: 48h\nplain-http: "+
+				"true\n")
 		root, g := cli.NewRoot("kcp-publisher", "", "v0.0.0-test")
 		cmd := newPublish(g)
 		cmd.RunE = func(*cobra.Command, []string) error { return nil }
@@ -46,7 +62,8 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 			t.Fatal(err)
 		}
 		for flag, want := range map[string]string{
-			"components": "[registry.example/one,registry.example/two]", "concurrency": "3", "validity": "48h0m0s", "plain-http": "true",
+			"components": "[registry.example/one,registry.example/two]", "concurrency": "3", "validity": "48h0m0s",
+			"plain-http": "true",
 		} {
 			if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
 				t.Errorf("--%s is %s, want %s", flag, got, want)
@@ -55,7 +72,8 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 	})
 	t.Run("A value that does not parse names flag and file", func(t *testing.T) {
 		write(t, config, "validity: soon\n")
-		if o := run("publish", "--config", config); o.code != cli.ExitUsage || !strings.Contains(o.err, "--config "+config+": validity: ") {
+		if o := run("publish", "--config", config); o.code != cli.ExitUsage ||
+			!strings.Contains(o.err, "--config "+config+": validity: ") {
 			t.Errorf("%+v", o)
 		}
 	})

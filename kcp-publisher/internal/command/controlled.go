@@ -99,7 +99,8 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 		wanted.Namespace, wanted.CreationTimestamp = namespace, metav1.NewTime(now)
 		if have := next.kymas[wanted.Name]; have != nil {
 			wanted.CreationTimestamp = have.CreationTimestamp
-			wanted.Labels, wanted.Annotations = merged(have.Labels, wanted.Labels), merged(have.Annotations, wanted.Annotations)
+			wanted.Labels, wanted.Annotations = merged(have.Labels, wanted.Labels),
+				merged(have.Annotations, wanted.Annotations)
 			wanted.Status, wanted.DeletionTimestamp = have.Status, have.DeletionTimestamp
 		}
 		next.kymas[wanted.Name] = wanted
@@ -129,7 +130,8 @@ func merged(have, wanted map[string]string) map[string]string {
 
 // preview returns the fleet with the versions that its rollouts would allow.
 func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, error) {
-	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)), c.restricted...)
+	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)),
+		c.restricted...)
 	if err != nil {
 		return forecast.Fleet{}, err
 	}
@@ -140,10 +142,12 @@ func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, er
 			all, kymas[name] = append(all, *c.kymas[name]), c.kymas[name]
 		}
 	}
-	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot, Policies: slices.Collect(maps.Values(c.policies)), Rollouts: c.rollouts}, now)
+	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot,
+		Policies: slices.Collect(maps.Values(c.policies)), Rollouts: c.rollouts}, now)
 	rejections := rollout.Rejections(slices.Collect(maps.Values(c.metas)), c.rollouts)
 	slices.SortFunc(rejections, func(a, b *v1alpha1.Rollout) int { return cmp.Compare(a.Name, b.Name) })
-	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create, Rejections: rejections}, nil
+	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, Begins: preview.Round.Create,
+		Rejections: rejections}, nil
 }
 
 // all returns the Kymas.

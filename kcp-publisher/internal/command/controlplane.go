@@ -63,5 +63,7 @@ func (c *controlPlane) connect() (client.Client, error) {
 
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	return scheme, errors.Join(corev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
+	return scheme,
+		errors.Join(corev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), v1beta2.AddToScheme(scheme),
+			v1alpha1.AddToScheme(scheme))
 }

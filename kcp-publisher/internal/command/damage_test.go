@@ -25,7 +25,9 @@ func stopped(t *testing.T, path string, args ...string) (failed bool) {
 	if !strings.Contains(said, path) && !strings.Contains(said, filepath.Base(path)) {
 		t.Errorf("does not name %s: %s", path, said)
 	}
-	if !strings.Contains(said, "backup") && !strings.Contains(said, "restore it") && !strings.Contains(said, "move it away") && !strings.Contains(said, "is a directory") && !strings.Contains(said, "not empty") {
+	if !strings.Contains(said, "backup") && !strings.Contains(said, "restore it") &&
+		!strings.Contains(said, "move it away") && !strings.Contains(said, "is a directory") &&
+		!strings.Contains(said, "not empty") {
 		t.Errorf("gives no way out: %s", said)
 	}
 	return true
@@ -46,7 +48,8 @@ func TestDamagedLayoutFileIsRewrittenOrReported(t *testing.T) {
 			done(t, args...)
 		}
 		for i, row := range publishTo(t, from, layout, keyDir) {
-			if row.Action != "unchanged" || row.Sequence < want[i].Sequence || strings.Join(row.Modules, " ") != strings.Join(want[i].Modules, " ") {
+			if row.Action != "unchanged" || row.Sequence < want[i].Sequence ||
+				strings.Join(row.Modules, " ") != strings.Join(want[i].Modules, " ") {
 				t.Errorf("got %+v, want %+v", row, want[i])
 			}
 		}
@@ -79,8 +82,12 @@ func TestDamagedKeyFileIsReported(t *testing.T) {
 }
 
 func TestDamagedCacheFileIsFetchedAgainOrReported(t *testing.T) {
-	from, keyDir, cache, layout := fleetFolder(t), keyFolder(t), filepath.Join(t.TempDir(), "cache"), filepath.Join(t.TempDir(), "layout")
-	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved", "--component-cache", cache, "-o", "json"}
+	from, keyDir, cache, layout := fleetFolder(t), keyFolder(t), filepath.Join(t.TempDir(), "cache"),
+		filepath.Join(t.TempDir(), "layout")
+	args := []string{
+		"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved",
+		"--component-cache", cache, "-o", "json",
+	}
 	done(t, args...)
 	clitest.EachDamage(t, cache, func(t *testing.T, path string) {
 		if stopped(t, path, args...) {
@@ -92,7 +99,8 @@ func TestDamagedCacheFileIsFetchedAgainOrReported(t *testing.T) {
 			}
 		}
 		var rows []published
-		if err := json.Unmarshal([]byte(done(t, args...)), &rows); err != nil || len(rows) != 2 || rows[0].Action != "unchanged" {
+		if err := json.Unmarshal([]byte(done(t, args...)), &rows); err != nil || len(rows) != 2 ||
+			rows[0].Action != "unchanged" {
 			t.Errorf("got %+v, %v", rows, err)
 		}
 	})

@@ -39,8 +39,10 @@ var errDiffers = errors.New("the commit changes the control plane or its fleet")
 func newDiff() *cobra.Command {
 	f := &diffFlags{}
 	cmd := &cobra.Command{
-		Use: "diff", Short: "preview the effect of a commit on the control plane and its fleet", Args: cli.Exactly(0, "no arguments"),
-		Long: "diff reads a commit or a folder, compares it with the control plane and resolves every runtime with it. It changes nothing.\n" +
+		Use: "diff", Short: "preview the effect of a commit on the control plane and its fleet",
+		Args: cli.Exactly(0, "no arguments"),
+		Long: "diff reads a commit or a folder, compares it with the control plane and resolves every runtime with " +
+			"it. It changes nothing.\n" +
 			"It does not read components and assumes that they are available.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -49,7 +51,8 @@ func newDiff() *cobra.Command {
 	f.git.add(flags)
 	f.prune.add(flags)
 	f.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
-	flags.StringVar(&f.selector, "watch-label-selector", "", "forecast only for Kymas with matching labels, like run with the same flag")
+	flags.StringVar(&f.selector, "watch-label-selector", "",
+		"forecast only for Kymas with matching labels, like run with the same flag")
 	f.maintenance.add(flags)
 	restrictedFlag(flags, &f.restricted)
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if the commit changes an object or a runtime")
@@ -62,7 +65,9 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 		return cli.Usage(errors.New("--from is required"))
 	}
 	ctx := cmd.Context()
-	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
+	maintenance, err := f.maintenance.maintenance(func(remark string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
+	})
 	if err != nil {
 		return err
 	}
@@ -105,7 +110,9 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 }
 
 // forecast resolves the current and the changed fleet.
-func (f *diffFlags) forecast(ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance plan.Maintenance) (forecast.Forecast, error) {
+func (f *diffFlags) forecast(
+	ctx context.Context, api client.Client, objects source.Objects, prune []follow.Key, maintenance plan.Maintenance,
+) (forecast.Forecast, error) {
 	before, err := readFleet(ctx, api, f.namespace)
 	if err != nil {
 		return forecast.Forecast{}, err
@@ -201,7 +208,10 @@ func (d difference) draw(out io.Writer) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "FROM", "TO", "RUNTIMES", "HELD"})
 	for _, c := range d.Changes {
-		t.AppendRow(table.Row{c.Module, cmp.Or(c.Channel, "-"), cmp.Or(c.From, "-"), cmp.Or(c.To, "-"), fmt.Sprintf("%d: %s", len(c.Runtimes), named(c.Runtimes)), c.Held})
+		t.AppendRow(table.Row{
+			c.Module, cmp.Or(c.Channel, "-"), cmp.Or(c.From, "-"), cmp.Or(c.To, "-"),
+			fmt.Sprintf("%d: %s", len(c.Runtimes), named(c.Runtimes)), c.Held,
+		})
 	}
 	t.Render()
 }

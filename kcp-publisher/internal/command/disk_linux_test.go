@@ -79,7 +79,8 @@ func TestComponentCreateCanBeRepeatedAfterDiskFull(t *testing.T) {
 	for _, file := range []string{"folder", "file.tar", "file.tgz"} {
 		create := func(dir string) []string {
 			return []string{
-				"component", "create", "example.org/module/mailer:1.2.3", "--from", module, "--to", "ctf:" + filepath.Join(dir, file), "--sign", signing,
+				"component", "create", "example.org/module/mailer:1.2.3", "--from", module, "--to",
+				"ctf:" + filepath.Join(dir, file), "--sign", signing,
 				"--module-template", filepath.Join(dir, "template.yaml"),
 			}
 		}
@@ -129,19 +130,23 @@ func TestPublishCanBeRepeatedAfterDiskFull(t *testing.T) {
 	var want []published
 	undisturbed := filepath.Join(t.TempDir(), "layout")
 	want = publishTo(t, from, undisturbed, keyFolder(t))
-	publish := []string{"publish", "--from", from, "--to", "oci-layout:DISK/layout", "--keys", "DISK/keys", "--component-cache", "DISK/cache", "--allow-unresolved"}
-	clitest.EachShortage(t, func(dir string) { done(t, "keys", "init", "--keys", filepath.Join(dir, "keys")) }, func(t *testing.T, disk clitest.Disk) bool {
-		enough := repeated(t, disk, publish...)
-		layout, keys := filepath.Join(disk.Dir, "layout"), filepath.Join(disk.Dir, "keys")
-		rows := publishTo(t, from, layout, keys)
-		for i, row := range rows {
-			if row.Action != "unchanged" || strings.Join(row.Modules, " ") != strings.Join(want[i].Modules, " ") {
-				t.Errorf("got %+v, want the modules %v", row, want[i].Modules)
+	publish := []string{
+		"publish", "--from", from, "--to", "oci-layout:DISK/layout", "--keys", "DISK/keys", "--component-cache",
+		"DISK/cache", "--allow-unresolved",
+	}
+	clitest.EachShortage(t, func(dir string) { done(t, "keys", "init", "--keys", filepath.Join(dir, "keys")) },
+		func(t *testing.T, disk clitest.Disk) bool {
+			enough := repeated(t, disk, publish...)
+			layout, keys := filepath.Join(disk.Dir, "layout"), filepath.Join(disk.Dir, "keys")
+			rows := publishTo(t, from, layout, keys)
+			for i, row := range rows {
+				if row.Action != "unchanged" || strings.Join(row.Modules, " ") != strings.Join(want[i].Modules, " ") {
+					t.Errorf("got %+v, want the modules %v", row, want[i].Modules)
+				}
 			}
-		}
-		intact(t, layout)
-		return enough
-	})
+			intact(t, layout)
+			return enough
+		})
 }
 
 // intact fails the test unless every blob of a layout matches its digest and every listed manifest exists.
@@ -171,10 +176,12 @@ func sha256Of(text string) string { return digest.FromString(text).Encoded() }
 func TestExportCanBeRepeatedAfterDiskFull(t *testing.T) {
 	keyDir, layout := keyFolder(t), filepath.Join(t.TempDir(), "layout")
 	publishTo(t, fleetFolder(t), layout, keyDir)
-	for name, flags := range map[string][]string{"one file": nil, "volumes": {"--volume-size", "8K"}, "a compressed file": {"--zstd"}} {
+	for name, flags := range map[string][]string{"one file": nil, "volumes": {"--volume-size", "8K"},
+		"a compressed file": {"--zstd"}} {
 		t.Run(name, func(t *testing.T) {
 			export := func(dir string) []string {
-				return append([]string{"export", "r-1", "r-2", "--from", "oci-layout:" + layout, "--keys", keyDir, "-o", filepath.Join(dir, "fleet.tar")}, flags...)
+				return append([]string{"export", "r-1", "r-2", "--from", "oci-layout:" + layout, "--keys", keyDir, "-o",
+					filepath.Join(dir, "fleet.tar")}, flags...)
 			}
 			undisturbed := t.TempDir()
 			done(t, export(undisturbed)...)

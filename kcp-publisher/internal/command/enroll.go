@@ -40,14 +40,23 @@ type enrolled struct {
 func newEnroll() *cobra.Command {
 	f := &enrollFlags{}
 	cmd := &cobra.Command{
-		Use: "enroll [RUNTIME-ID]...", Short: "print the bootstrap Secret for a runtime's agent, or write those of several",
-		Long: "enroll prints a Secret with a token that lets the runtime's agent introduce its key. The token counts for one Kyma: --kyma, or else the\n" +
-			"Kyma " + defaultNamespace + "/RUNTIME-ID. The newest token that an agent uses decides which of several Kymas owns the runtime. With --replace, the\n" +
-			"runtime can come from another control plane: its agent drops the root of trust and the bundle that it remembers, and uninstalls nothing.\n" +
-			"For several runtimes, enroll writes one file for each to --output-dir. --selector, --health and --all read them from the control plane.",
-		Example: "  kcp-publisher enroll berlin --keys keys --location registry.example/fleet | kubectl --context berlin apply -f -\n" +
-			"  kcp-publisher enroll berlin --kyma kcp-system/berlin-2 --replace --keys keys --location registry.example/fleet\n" +
-			"  kcp-publisher enroll --health NeverReported --output-dir secrets --keys keys --location registry.example/fleet",
+		Use:   "enroll [RUNTIME-ID]...",
+		Short: "print the bootstrap Secret for a runtime's agent, or write those of several",
+		Long: "enroll prints a Secret with a token that lets the runtime's agent introduce its key. The token counts " +
+			"for one Kyma: --kyma, or else the\n" +
+			"Kyma " + defaultNamespace +
+			"/RUNTIME-ID. The newest token that an agent uses decides which of several Kymas owns the runtime. With " +
+			"--replace, the\n" +
+			"runtime can come from another control plane: its agent drops the root of trust and the bundle that it " +
+			"remembers, and uninstalls nothing.\n" +
+			"For several runtimes, enroll writes one file for each to --output-dir. --selector, --health and --all " +
+			"read them from the control plane.",
+		Example: "  kcp-publisher enroll berlin --keys keys --location registry.example/fleet | kubectl --context " +
+			"berlin apply -f -\n" +
+			"  kcp-publisher enroll berlin --kyma kcp-system/berlin-2 --replace --keys keys --location " +
+			"registry.example/fleet\n" +
+			"  kcp-publisher enroll --health NeverReported --output-dir secrets --keys keys --location " +
+			"registry.example/fleet",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.add(cmd)
@@ -71,7 +80,8 @@ func newEnroll() *cobra.Command {
 	flags.IntVar(&f.generation, "registry-password-generation", 1,
 		"generation of that password; a higher one in the service's --generations revokes earlier ones")
 	flags.StringVar(&f.notifications, "notifications-url", "",
-		"https://HOST"+bundle.NotificationsPath+" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
+		"https://HOST"+bundle.NotificationsPath+
+			" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
 	f.registry.AddCAFlag(flags)
 	return cmd
 }
@@ -151,7 +161,8 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// selected returns the runtimes to enroll. Runtimes that are named need no control plane: their Kymas may not exist yet.
+// selected returns the runtimes to enroll. Runtimes that are named need no control plane: their Kymas may not exist
+// yet.
 func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, error) {
 	var all []enrolled
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(args))) {

@@ -38,11 +38,14 @@ func newEvents() *cobra.Command {
 	f := &eventFlags{}
 	cmd := &cobra.Command{
 		Use: "events [RUNTIME]", Short: "list the Events of the fleet, newest last",
-		Long: "events lists the Events of Kymas, Rollouts, ModuleTemplates and ModuleReleaseMetas. With RUNTIME or --rollout, it lists the Events of one\n" +
-			"object. An API server keeps Events for an hour by default. The Events of the objects in a runtime stay in that runtime.",
-		Example: "  kcp-publisher events --warnings\n  kcp-publisher events berlin\n  kcp-publisher events --rollout scaler-regular-3 -o yaml",
-		Args:    func(_ *cobra.Command, args []string) error { return f.check(args) },
-		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		Long: "events lists the Events of Kymas, Rollouts, ModuleTemplates and ModuleReleaseMetas. With RUNTIME or " +
+			"--rollout, it lists the Events of one\n" +
+			"object. An API server keeps Events for an hour by default. The Events of the objects in a runtime stay " +
+			"in that runtime.",
+		Example: "  kcp-publisher events --warnings\n  kcp-publisher events berlin\n  kcp-publisher events --rollout " +
+			"scaler-regular-3 -o yaml",
+		Args: func(_ *cobra.Command, args []string) error { return f.check(args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.add(cmd.Flags(), "the Kymas")
 	f.addEverywhere(cmd.Flags())

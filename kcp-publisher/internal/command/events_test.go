@@ -30,7 +30,8 @@ func TestEventsOfTheFleetAreListedByTime(t *testing.T) {
 	series.Type = corev1.EventTypeWarning
 	series.Series = &corev1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(noon.Add(-2 * time.Minute))}
 	events := corev1.EventList{Items: []corev1.Event{
-		series, eventAbout("Kyma", operator, "berlin", 1), eventAbout("Kyma", operator, "oslo", 90), eventAbout("Pod", "v1", "other", 5),
+		series, eventAbout("Kyma", operator, "berlin", 1), eventAbout("Kyma", operator, "oslo", 90),
+		eventAbout("Pod", "v1", "other", 5),
 	}}
 	scheme, err := newScheme()
 	if err != nil {
@@ -58,10 +59,18 @@ func TestEventsOfOneObject(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"a runtime and a rollout":       {eventFlags{rollout: "scaler-1"}, []string{"berlin"}, "give a runtime or a rollout"},
-		"two runtimes":                  {eventFlags{}, []string{"berlin", "oslo"}, "want at most one runtime id, got 2 arguments"},
-		"a runtime in all namespaces":   {eventFlags{controlPlane: controlPlane{everywhere: true}}, []string{"berlin"}, "give --namespace"},
-		"a rollout in all namespaces":   {eventFlags{controlPlane: controlPlane{everywhere: true}, rollout: "a"}, nil, "give --namespace"},
+		"a runtime and a rollout": {
+			eventFlags{rollout: "scaler-1"}, []string{"berlin"}, "give a runtime or a rollout",
+		},
+		"two runtimes": {
+			eventFlags{}, []string{"berlin", "oslo"}, "want at most one runtime id, got 2 arguments",
+		},
+		"a runtime in all namespaces": {
+			eventFlags{controlPlane: controlPlane{everywhere: true}}, []string{"berlin"}, "give --namespace",
+		},
+		"a rollout in all namespaces": {
+			eventFlags{controlPlane: controlPlane{everywhere: true}, rollout: "a"}, nil, "give --namespace",
+		},
 		"the fleet, in all namespaces":  {eventFlags{controlPlane: controlPlane{everywhere: true}}, nil, ""},
 		"one runtime of this namespace": {eventFlags{}, []string{"berlin"}, ""},
 	} {

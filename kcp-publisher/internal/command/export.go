@@ -37,21 +37,29 @@ func newExport() *cobra.Command {
 	f := &exportFlags{}
 	cmd := &cobra.Command{
 		Use: "export RUNTIME... -o FILE", Short: "export bundles to a file for runtimes without a network connection",
-		Long: "export writes the latest bundles of the runtimes with all required content to one OCI layout in a tar file, for `skr-agent import`.\n" +
+		Long: "export writes the latest bundles of the runtimes with all required content to one OCI layout in a tar " +
+			"file, for `skr-agent import`.\n" +
 			"An interrupted export leaves FILE.partial, and the same command continues it.",
 		Args: cli.AtLeastOne("runtime id"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringVarP(&f.file, "output", "o", "", "file to write; --format sets the output format, which is -o in other commands")
-	flags.StringArrayVar(&f.since, "since", nil, "omit content that the runtime already has: its report file, or for a single runtime the digest of its applied bundle; can be repeated")
-	flags.BoolVar(&f.images, "images", false, "include the modules' container images: those in the desired state and those in the modules' objects")
+	flags.StringVarP(&f.file, "output", "o", "",
+		"file to write; --format sets the output format, which is -o in other commands")
+	flags.StringArrayVar(&f.since, "since", nil,
+		"omit content that the runtime already has: its report file, or for a single runtime the digest of its "+
+			"applied bundle; can be repeated")
+	flags.BoolVar(&f.images, "images", false,
+		"include the modules' container images: those in the desired state and those in the modules' objects")
 	f.add(flags, "with --images: ")
 	flags.BoolVar(&f.offers, "offers", true, "include the offers for runtimes with autonomy")
-	flags.StringSliceVar(&f.platforms, "platform", nil, "platforms of images, such as linux/amd64; default: all. Images referenced by digest always include all platforms")
+	flags.StringSliceVar(&f.platforms, "platform", nil,
+		"platforms of images, such as linux/amd64; default: all. Images referenced by digest always include all "+
+			"platforms")
 	flags.BoolVar(&f.zstd, "zstd", false, "compress the file")
-	flags.StringVar(&f.volumeSize, "volume-size", "", "split the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
+	flags.StringVar(&f.volumeSize, "volume-size", "",
+		"split the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the content of the file without writing it")
 	flags.StringVar(&f.format, "format", "table", "table, json or yaml")
 	publisherKeyFlags(flags, &f.keys)
@@ -84,7 +92,10 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 	if err != nil {
 		return err
 	}
-	told := exported{Files: []string{}, SizeBytes: parcel.Layout.SizeBytes(), Contents: parcel.Contents, Unlisted: parcel.Unlisted, Modules: parcel.Modules}
+	told := exported{
+		Files: []string{}, SizeBytes: parcel.Layout.SizeBytes(), Contents: parcel.Contents, Unlisted: parcel.Unlisted,
+		Modules: parcel.Modules,
+	}
 	for _, entry := range parcel.Contents {
 		told.LeftOutBytes += entry.LeftOutBytes
 	}
@@ -102,7 +113,8 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Options, airgap.Packing, error) {
 	var options export.Options
 	packing := airgap.Packing{Zstd: f.zstd}
-	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "-o", Given: f.file != "" || f.dryRun}); err != nil {
+	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""},
+		cli.Required{Flag: "-o", Given: f.file != "" || f.dryRun}); err != nil {
 		return options, packing, err
 	}
 	for _, id := range runtimes {
@@ -129,7 +141,8 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	if options.Platforms, err = platforms(f.platforms); err != nil {
 		return options, packing, cli.Usage(fmt.Errorf("--platform: %w", err))
 	}
-	options.Place, options.Registries, err = f.registry.Open("--from", f.from, store.Access{RequestTimeout: cli.TransferTimeout})
+	options.Place, options.Registries, err = f.registry.Open("--from", f.from,
+		store.Access{RequestTimeout: cli.TransferTimeout})
 	if err != nil {
 		return options, packing, err
 	}
@@ -144,7 +157,8 @@ func unconfined(system string) string {
 	if system == "linux" {
 		return ""
 	}
-	return "modules are rendered without a memory limit, because only Linux confines skr-agent's renderer: export untrusted modules on Linux or with --renderer=none"
+	return "modules are rendered without a memory limit, because only Linux confines skr-agent's renderer: export " +
+		"untrusted modules on Linux or with --renderer=none"
 }
 
 // bases returns the bundles that runtimes already have, by runtime.
@@ -153,7 +167,8 @@ func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error)
 	for _, since := range f.since {
 		if d := digest.Digest(since); d.Validate() == nil {
 			if len(runtimes) != 1 || len(f.since) != 1 {
-				return nil, fmt.Errorf("%s: a digest can only be used for a single runtime; use the runtimes' reports", since)
+				return nil,
+					fmt.Errorf("%s: a digest can only be used for a single runtime; use the runtimes' reports", since)
 			}
 			found[runtimes[0]] = d
 			continue
@@ -224,7 +239,9 @@ func (e exported) draw(out io.Writer) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"KIND", "NAME", "RUNTIMES", "BLOBS", "SIZE", "LEFT OUT"})
 	for _, c := range e.Contents {
-		t.AppendRow(table.Row{c.Kind, c.Name, strings.Join(c.Runtimes, ", "), c.Blobs, sizeText(c.SizeBytes), sizeText(c.LeftOutBytes)})
+		t.AppendRow(table.Row{
+			c.Kind, c.Name, strings.Join(c.Runtimes, ", "), c.Blobs, sizeText(c.SizeBytes), sizeText(c.LeftOutBytes),
+		})
 	}
 	t.AppendFooter(table.Row{"", "", "", "", sizeText(e.SizeBytes), sizeText(e.LeftOutBytes)})
 	t.Render()
@@ -241,8 +258,11 @@ func (e exported) drawModules(out io.Writer) {
 		switch {
 		case m.Rendered:
 		case m.Problem != "":
-			fmt.Fprintf(out, "! the images of %s are not completely known, and only the %d listed ones are included, because it cannot be rendered: %s; it is offered but not installed: omit all offers with "+
-				"--offers=false, or name another skr-agent with --renderer\n", m, m.Listed, bundle.PrintableLine(m.Problem))
+			fmt.Fprintf(out,
+				"! the images of %s are not completely known, and only the %d listed ones are included, because it "+
+					"cannot be rendered: %s; it is offered but not installed: omit all offers with "+
+					"--offers=false, or name another skr-agent with --renderer\n", m, m.Listed,
+				bundle.PrintableLine(m.Problem))
 		case m.Listed == 0:
 			none = append(none, m.String())
 		default:

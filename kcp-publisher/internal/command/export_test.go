@@ -49,14 +49,29 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 		want            map[string]digest.Digest
 		problem         string
 	}{
-		"nothing is said":                  {[]string{"ship"}, nil, map[string]digest.Digest{}, ""},
-		"a digest":                         {[]string{"ship"}, []string{one.String()}, map[string]digest.Digest{"ship": one}, ""},
-		"reports":                          {[]string{"ship", "plant"}, []string{reportIn(t, "plant", two), reportIn(t, "ship", one)}, map[string]digest.Digest{"ship": one, "plant": two}, ""},
-		"a report of who has nothing":      {[]string{"ship"}, []string{reportIn(t, "ship", "")}, map[string]digest.Digest{}, ""},
-		"a digest for two":                 {[]string{"ship", "plant"}, []string{one.String()}, nil, "a digest can only be used for a single runtime"},
-		"a report of somebody else":        {[]string{"ship"}, []string{reportIn(t, "plant", one)}, nil, "the report is from runtime plant, which is not exported"},
-		"a part of another runtime's name": {[]string{"ship-1"}, []string{reportIn(t, "ship", one)}, nil, "the report is from runtime ship, which is not exported"},
-		"no such file":                     {[]string{"ship"}, []string{"/nowhere"}, nil, "no such file"},
+		"nothing is said": {[]string{"ship"}, nil, map[string]digest.Digest{}, ""},
+		"a digest": {
+			[]string{"ship"}, []string{one.String()}, map[string]digest.Digest{"ship": one}, "",
+		},
+		"reports": {
+			[]string{"ship", "plant"}, []string{reportIn(t, "plant", two), reportIn(t, "ship", one)},
+			map[string]digest.Digest{"ship": one, "plant": two}, "",
+		},
+		"a report of who has nothing": {
+			[]string{"ship"}, []string{reportIn(t, "ship", "")}, map[string]digest.Digest{}, "",
+		},
+		"a digest for two": {
+			[]string{"ship", "plant"}, []string{one.String()}, nil, "a digest can only be used for a single runtime",
+		},
+		"a report of somebody else": {
+			[]string{"ship"}, []string{reportIn(t, "plant", one)}, nil,
+			"the report is from runtime plant, which is not exported",
+		},
+		"a part of another runtime's name": {
+			[]string{"ship-1"}, []string{reportIn(t, "ship", one)}, nil,
+			"the report is from runtime ship, which is not exported",
+		},
+		"no such file": {[]string{"ship"}, []string{"/nowhere"}, nil, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := (&exportFlags{since: c.since}).bases(c.runtimes)
@@ -96,10 +111,14 @@ func TestExportPrintsAReadableTable(t *testing.T) {
 		Files: []string{"ship.tar.001", "ship.tar.002"}, SizeBytes: 3 << 20, LeftOutBytes: 512,
 		Contents: []export.Entry{
 			{Kind: export.KindBundle, Name: "ship, sequence 7", Runtimes: []string{"ship"}, Blobs: 3, SizeBytes: 5000},
-			{Kind: export.KindContent, Name: "keda 1.8.0, raw-manifest", Runtimes: []string{"plant", "ship"}, Blobs: 1, SizeBytes: 3 << 20, LeftOutBytes: 512},
+			{
+				Kind: export.KindContent, Name: "keda 1.8.0, raw-manifest", Runtimes: []string{"plant", "ship"},
+				Blobs: 1, SizeBytes: 3 << 20, LeftOutBytes: 512,
+			},
 		},
 	}.draw(&table)
-	for _, want := range []string{"ship, sequence 7", "keda 1.8.0, raw-manifest", "plant, ship", "4.9 KiB", "3.0 MiB", "512 B", "ship.tar.002"} {
+	for _, want := range []string{"ship, sequence 7", "keda 1.8.0, raw-manifest", "plant, ship", "4.9 KiB", "3.0 MiB",
+		"512 B", "ship.tar.002"} {
 		if !strings.Contains(table.String(), want) {
 			t.Errorf("does not contain %q:\n%s", want, table.String())
 		}
@@ -109,10 +128,12 @@ func TestExportPrintsAReadableTable(t *testing.T) {
 func TestExportNamesModulesWithUnknownImages(t *testing.T) {
 	var out bytes.Buffer
 	exported{Modules: []export.ModuleImages{
-		{Module: "keda", Version: "1.0.0", Listed: 2, Rendered: true}, {Module: "mail", Version: "1.0.0", Listed: 1}, {Module: "nats", Version: "2.0.0"},
+		{Module: "keda", Version: "1.0.0", Listed: 2, Rendered: true}, {Module: "mail", Version: "1.0.0", Listed: 1},
+		{Module: "nats", Version: "2.0.0"},
 		{Module: "offer", Version: "3.0.0", Listed: 1, Problem: "values.x is\x1b[2J required"},
 	}}.draw(&out)
-	for _, want := range []string{"no images of nats 2.0.0 are", "only the listed images of mail 1.0.0 are included", "! the images of offer 3.0.0 are not completely known", "--offers=false"} {
+	for _, want := range []string{"no images of nats 2.0.0 are", "only the listed images of mail 1.0.0 are included",
+		"! the images of offer 3.0.0 are not completely known", "--offers=false"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("does not contain %q:\n%s", want, out.String())
 		}

@@ -33,24 +33,17 @@ type pruneFlags struct {
 }
 
 func (f *pruneFlags) add(flags *pflag.FlagSet) {
-	flags.BoolVar(
-		&f.all,
-		"git-prune-all",
-		false,
-		"allow every commit to prune all objects, or all Kymas, of earlier commits, and Kymas with a live runtime",
-	)
+	flags.BoolVar(&f.all, "git-prune-all", false,
+		"allow every commit to prune all objects, or all Kymas, of earlier commits, and Kymas with a live runtime")
 	flags.IntVar(
 		&f.percent,
 		"git-prune-percent",
 		defaultPrunePercent,
-		"percentage of earlier commits' objects that a commit can prune without permission, except Kymas with a live runtime",
+		"percentage of earlier commits' objects that a commit can prune without permission, except Kymas with a live "+
+			"runtime",
 	)
-	flags.IntVar(
-		&f.maxCount,
-		"git-prune-count",
-		defaultPruneCount,
-		"number of such objects that a commit can prune regardless of the percentage",
-	)
+	flags.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount,
+		"number of such objects that a commit can prune regardless of the percentage")
 }
 
 const defaultPrunePercent, defaultPruneCount = 10, 5
@@ -71,26 +64,14 @@ func (f *pruneFlags) pruning() (follow.Pruning, error) {
 }
 
 func (f *followFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(
-		&f.url,
-		"git-url",
-		"",
-		"URL of a Git repository whose objects are applied to the control plane; default: none",
-	)
+	flags.StringVar(&f.url, "git-url", "",
+		"URL of a Git repository whose objects are applied to the control plane; default: none")
 	f.git.add(flags)
-	flags.DurationVar(
-		&f.interval,
-		"git-poll-interval",
-		30*time.Second,
-		"interval between checks for a new commit in the Git repository",
-	)
+	flags.DurationVar(&f.interval, "git-poll-interval", 30*time.Second,
+		"interval between checks for a new commit in the Git repository")
 	f.prune.add(flags)
-	flags.BoolVar(
-		&f.rewind,
-		"allow-rewind",
-		false,
-		"apply a commit of --git-url although it does not descend from the one that was applied before",
-	)
+	flags.BoolVar(&f.rewind, "allow-rewind", false,
+		"apply a commit of --git-url although it does not descend from the one that was applied before")
 }
 
 // errShard is why a publisher of some Kymas cannot follow a repository.
@@ -132,21 +113,12 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 
 // followWith adds the follower to the manager and connects it to the controllers.
 func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
-	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder(
-		"kcp-publisher",
-	)
+	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(),
+		mgr.GetEventRecorder("kcp-publisher")
 	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush
 	follower.HoldUntilStarted()
-	err := follower.Watch(
-		context.Background(),
-		mgr.GetCache(),
-		&v1beta2.Kyma{},
-		&v1beta2.ModuleTemplate{},
-		&v1beta2.ModuleReleaseMeta{},
-		&v1beta2.Watcher{},
-		&v1alpha1.RolloutPolicy{},
-		&v1alpha1.PromotionPolicy{},
-	)
+	err := follower.Watch(context.Background(), mgr.GetCache(), &v1beta2.Kyma{}, &v1beta2.ModuleTemplate{},
+		&v1beta2.ModuleReleaseMeta{}, &v1beta2.Watcher{}, &v1alpha1.RolloutPolicy{}, &v1alpha1.PromotionPolicy{})
 	if err != nil {
 		return fmt.Errorf("follow the Git repository: %w", err)
 	}

@@ -24,8 +24,11 @@ func (f *gitFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.branch, "git-branch", "", "branch of the Git repository; default: its HEAD")
 	flags.StringVar(&f.tag, "git-tag", "", "tag of the Git repository, instead of a branch")
 	flags.StringVar(&f.path, "git-path", "", "folder inside the Git repository; files outside it are ignored")
-	flags.StringVar(&f.credentials, "git-credentials", "", "folder with username and password, or bearerToken, and ca.crt, or identity and known_hosts: the files of a Flux Git Secret")
-	flags.StringVar(&f.signers, "git-signers", "", "armored OpenPGP key ring or SSH allowed signers file; one of the keys must have signed the commit")
+	flags.StringVar(&f.credentials, "git-credentials", "",
+		"folder with username and password, or bearerToken, and ca.crt, or identity and known_hosts: the files of a "+
+			"Flux Git Secret")
+	flags.StringVar(&f.signers, "git-signers", "",
+		"armored OpenPGP key ring or SSH allowed signers file; one of the keys must have signed the commit")
 }
 
 func (f *gitFlags) isSet() bool { return *f != gitFlags{} }
@@ -70,7 +73,11 @@ func (l loaded) close() {
 func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (loaded, error) {
 	if !git.Is(from) {
 		if f.isSet() {
-			return loaded{}, cli.Usage(fmt.Errorf("%s %s: is a folder, so the --git flags do not apply: write a local repository as file://PATH", flag, from))
+			return loaded{},
+				cli.Usage(
+					fmt.Errorf(
+						"%s %s: is a folder, so the --git flags do not apply: write a local repository as file://PATH",
+						flag, from))
 		}
 		objects, err := source.Folder(from)
 		return loaded{objects: objects}, err

@@ -47,7 +47,9 @@ func (r *repository) commit() string {
 	if err := tree.AddGlob("."); err != nil {
 		r.t.Fatal(err)
 	}
-	hash, err := tree.Commit("change", &gogit.CommitOptions{Author: &object.Signature{Name: "Ada", Email: "ada@example.com", When: time.Unix(1_770_000_000, 0)}})
+	hash, err := tree.Commit("change", &gogit.CommitOptions{
+		Author: &object.Signature{Name: "Ada", Email: "ada@example.com", When: time.Unix(1_770_000_000, 0)},
+	})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -78,11 +80,15 @@ func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := r.commit()
-	args := []string{"publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved"}
+	args := []string{
+		"publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:" + layout, "--keys", keyDir,
+		"--allow-unresolved",
+	}
 	if out := done(t, args...); !strings.Contains(out, "pushed") {
 		t.Fatalf("got\n%s", out)
 	}
-	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first || source.Repository != r.url() {
+	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first ||
+		source.Repository != r.url() {
 		t.Errorf("source %+v, want commit %s", source, first)
 	}
 	write(t, filepath.Join(r.dir, "fleet", "README.md"), "# hello")
@@ -100,10 +106,14 @@ func TestInvalidCommitErrorNamesFileAndLine(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(r.dir, "fleet", "bad.yaml"), "# a comment\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
+	write(t, filepath.Join(r.dir, "fleet", "bad.yaml"),
+		"# a comment\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
 	hash := r.commit()
-	got := run("publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
-	if want := "commit " + hash + " of " + r.url() + ": fleet/bad.yaml:6:3: spec.chanel: unknown field"; got.code != cli.ExitFailed || !strings.Contains(got.err, want) {
+	got := run("publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:"+layout, "--keys",
+		keyFolder(t))
+	if want := "commit " + hash + " of " + r.url() +
+		": fleet/bad.yaml:6:3: spec.chanel: unknown field"; got.code != cli.ExitFailed ||
+		!strings.Contains(got.err, want) {
 		t.Errorf("exit code %d\n%s\nwant %s", got.code, got.err, want)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
@@ -120,13 +130,17 @@ func TestGitGuideShowsTheActualOutput(t *testing.T) {
 	}
 	r := newRepository(t)
 	alike := func(text string) string {
-		text = strings.NewReplacer(r.url(), "URL", "https://git.example/kyma/fleet.git", "URL", "branch master", "branch main").Replace(text)
+		text = strings.NewReplacer(r.url(), "URL", "https://git.example/kyma/fleet.git", "URL", "branch master",
+			"branch main").Replace(text)
 		return regexp.MustCompile(`\b[0-9a-f]{4}…|\b[0-9a-f]{40}\b`).ReplaceAllString(text, "HASH")
 	}
-	write(t, filepath.Join(r.dir, "fleet", "releases", "scaler.yaml"), strings.NewReplacer("keda", "scaler", "1.0.0", "1.7.0", "2.0.0", "1.8.0").Replace(releasesYAML))
-	write(t, filepath.Join(r.dir, "fleet", "kymas", "three.yaml"), "# new\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
+	write(t, filepath.Join(r.dir, "fleet", "releases", "scaler.yaml"),
+		strings.NewReplacer("keda", "scaler", "1.0.0", "1.7.0", "2.0.0", "1.8.0").Replace(releasesYAML))
+	write(t, filepath.Join(r.dir, "fleet", "kymas", "three.yaml"),
+		"# new\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
 	r.commit()
-	refused := run("publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", keyFolder(t))
+	refused := run("publish", "--from", r.url(), "--git-path", "fleet", "--to",
+		"oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", keyFolder(t))
 	if err := os.Remove(filepath.Join(r.dir, "fleet", "kymas", "three.yaml")); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +153,8 @@ func TestGitGuideShowsTheActualOutput(t *testing.T) {
 	if err := r.git.SetConfig(config); err != nil {
 		t.Fatal(err)
 	}
-	printed := done(t, "promote", "scaler", "--git-url", r.url(), "--git-path", "fleet", "--from", "fast", "--to", "regular", "--author", "Ada <ada@example.com>")
+	printed := done(t, "promote", "scaler", "--git-url", r.url(), "--git-path", "fleet", "--from", "fast", "--to",
+		"regular", "--author", "Ada <ada@example.com>")
 	for begin, output := range map[string]string{"commit ": refused.err, "promoted ": printed} {
 		sample := regexp.MustCompile("(?ms)^```\n(" + begin + ".*?)\n```$").FindStringSubmatch(string(page))
 		if sample == nil {
@@ -158,14 +173,25 @@ func TestGitFlagsWithoutEffectAreRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		"a branch of a folder":   {[]string{"--from", dir, "--git-branch", "main"}, cli.ExitUsage, "is a folder, so the --git flags do not apply"},
-		"a password in the URL":  {[]string{"--from", "https://a:hunter2@git.example/x"}, cli.ExitUsage, "--from: the URL contains credentials"},
-		"credentials of no kind": {[]string{"--from", "file://" + dir, "--git-credentials", dir}, cli.ExitUsage, "--git-credentials: "},
-		"signers of no kind":     {[]string{"--from", "file://" + dir, "--git-signers", dir}, cli.ExitUsage, "--git-signers: "},
-		"no repository":          {[]string{"--from", "file://" + dir}, cli.ExitFailed, "repository does not exist"},
+		"a branch of a folder": {
+			[]string{"--from", dir, "--git-branch", "main"}, cli.ExitUsage,
+			"is a folder, so the --git flags do not apply",
+		},
+		"a password in the URL": {
+			[]string{"--from", "https://a:hunter2@git.example/x"}, cli.ExitUsage,
+			"--from: the URL contains credentials",
+		},
+		"credentials of no kind": {
+			[]string{"--from", "file://" + dir, "--git-credentials", dir}, cli.ExitUsage, "--git-credentials: ",
+		},
+		"signers of no kind": {
+			[]string{"--from", "file://" + dir, "--git-signers", dir}, cli.ExitUsage, "--git-signers: ",
+		},
+		"no repository": {[]string{"--from", "file://" + dir}, cli.ExitFailed, "repository does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := run(append([]string{"publish", "--to", "oci-layout:" + filepath.Join(t.TempDir(), "layout")}, c.args...)...)
+			got := run(append([]string{"publish", "--to", "oci-layout:" + filepath.Join(t.TempDir(), "layout")},
+				c.args...)...)
 			if got.code != c.code || !strings.Contains(got.err, c.want) || strings.Contains(got.err, "hunter2") {
 				t.Errorf("exit code %d\n%s", got.code, got.err)
 			}

@@ -24,7 +24,8 @@ func allocated(t *testing.T, runtimes int) uint64 {
 	}
 	for i := range runtimes {
 		name := fmt.Sprintf("runtime-%d", i)
-		if err := os.WriteFile(filepath.Join(from, name+".yaml"), []byte(strings.ReplaceAll(string(berlin), "berlin", name)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(from, name+".yaml"),
+			[]byte(strings.ReplaceAll(string(berlin), "berlin", name)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

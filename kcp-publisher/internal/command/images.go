@@ -43,10 +43,14 @@ func newImages() *cobra.Command {
 	f := &imagesFlags{}
 	cmd := &cobra.Command{
 		Use: "images", Short: "shows which image runs in which runtimes", Args: cli.Exactly(0, "no arguments"),
-		Long: "images joins the module versions that the runtimes report with the images of each version. It finds these in signed\n" +
-			"bundles: images that the module lists, and images that its rendered objects use. Each version is read and rendered once.\n\n" +
-			"With --since, it compares the bundles that were published at two times: rows with + and - name the runtimes whose bundle\n" +
-			"gained or lost an image. It follows the signed chain of each runtime's bundles, as far back as the registry keeps them.",
+		Long: "images joins the module versions that the runtimes report with the images of each version. It finds " +
+			"these in signed\n" +
+			"bundles: images that the module lists, and images that its rendered objects use. Each version is read " +
+			"and rendered once.\n\n" +
+			"With --since, it compares the bundles that were published at two times: rows with + and - name the " +
+			"runtimes whose bundle\n" +
+			"gained or lost an image. It follows the signed chain of each runtime's bundles, as far back as the " +
+			"registry keeps them.",
 		Example: "  kcp-publisher images --from registry.example/fleet --trust root.json --image kyma/keda\n" +
 			"  kcp-publisher images --from registry.example/fleet --trust root.json --since 2026-11-01",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
@@ -55,25 +59,13 @@ func newImages() *cobra.Command {
 	f.add(flags, "the Kymas")
 	f.addEverywhere(flags)
 	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringVar(
-		&f.trust,
-		"trust",
-		"",
-		"root of trust that the bundles are verified with, as kcp-publisher keys init wrote it",
-	)
-	flags.StringVar(
-		&f.image,
-		"image",
-		"",
-		"show this image only: a reference, a digest, or a name with or without its registry",
-	)
+	flags.StringVar(&f.trust, "trust", "",
+		"root of trust that the bundles are verified with, as kcp-publisher keys init wrote it")
+	flags.StringVar(&f.image, "image", "",
+		"show this image only: a reference, a digest, or a name with or without its registry")
 	flags.StringVar(&f.module, "module", "", "show images of this module only")
-	flags.StringVar(
-		&f.since,
-		"since",
-		"",
-		"compare with the bundles of this time: 2026-11-01 (midnight UTC), or RFC 3339",
-	)
+	flags.StringVar(&f.since, "since", "",
+		"compare with the bundles of this time: 2026-11-01 (midnight UTC), or RFC 3339")
 	flags.StringVar(&f.until, "until", "", "with --since: the second time; default: now")
 	f.rendering.add(flags, "")
 	cli.OutputFlag(flags, &f.format, formatCycloneDX, formatSPDX)
@@ -83,7 +75,8 @@ func newImages() *cobra.Command {
 
 func (f *imagesFlags) run(cmd *cobra.Command) error {
 	ctx := cmd.Context()
-	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--trust", Given: f.trust != ""}); err != nil {
+	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""},
+		cli.Required{Flag: "--trust", Given: f.trust != ""}); err != nil {
 		return err
 	}
 	asked, err := f.period(time.Now().UTC())
@@ -138,15 +131,10 @@ func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
 
 // bundleSource opens the place of a flag, and reads the keys that its bundles are verified with.
 func bundleSource(
-	ctx context.Context,
-	registry *cli.Registry,
-	flag, location, root string,
+	ctx context.Context, registry *cli.Registry, flag, location, root string,
 ) (options export.Options, err error) {
-	options.Place, options.Registries, err = registry.Open(
-		flag,
-		location,
-		store.Access{RequestTimeout: cli.TransferTimeout},
-	)
+	options.Place, options.Registries, err = registry.Open(flag, location,
+		store.Access{RequestTimeout: cli.TransferTimeout})
 	if err != nil {
 		return options, err
 	}
@@ -179,7 +167,8 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 				}
 				one := inventory.Image{Uses: []inventory.Use{use}}
 				t.AppendRow(table.Row{
-					image.Reference, use.Name, use.Version, fmt.Sprintf("%d: %s", len(use.Runtimes), shortened(ids, len(use.Runtimes))),
+					image.Reference, use.Name, use.Version,
+					fmt.Sprintf("%d: %s", len(use.Runtimes), shortened(ids, len(use.Runtimes))),
 					age.HumanDuration(now.Sub(one.Oldest())) + " ago",
 				})
 			}
@@ -187,14 +176,8 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 		t.Render()
 	}
 	for _, u := range found.Unknown {
-		fmt.Fprintf(
-			out,
-			"\nincomplete: module %s %s in %s: %s\n",
-			u.Name,
-			u.Version,
-			several(u.Runtimes, "runtime"),
-			u.Problem,
-		)
+		fmt.Fprintf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, several(u.Runtimes, "runtime"),
+			u.Problem)
 	}
 	if found.Unreported > 0 {
 		fmt.Fprintf(out, "\nnot counted: %s that never reported\n", several(found.Unreported, "runtime"))

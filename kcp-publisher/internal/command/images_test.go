@@ -37,12 +37,8 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 			kyma.Status.Runtime.Observed = nil
 		}
 	}).connect(t)
-	kymas, _, err := readDivided(
-		t.Context(),
-		api,
-		scope{namespace: defaultNamespace, selector: labels.Everything()},
-		divided{},
-	)
+	kymas, _, err := readDivided(t.Context(), api, scope{namespace: defaultNamespace, selector: labels.Everything()},
+		divided{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,14 +46,16 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 	drawImages(&out, inventory.New(inventory.Reported(kymas), imagesOfModules()).Select("module-b", ""), now)
 	for _, want := range []string{
 		"registry.example/module-b:1.7.0", "3: runtime-00000, runtime-00001, runtime-00004", "3d ago",
-		"incomplete: module module-b 1.6.0 in 1 runtime: no bundle with this version was found", "not counted: 1 runtime that never reported",
+		"incomplete: module module-b 1.6.0 in 1 runtime: no bundle with this version was found",
+		"not counted: 1 runtime that never reported",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("want %q in\n%s", want, out.String())
 		}
 	}
 	out.Reset()
-	if drawImages(&out, inventory.New(nil, nil), now); out.String() != "no runtime reports a module with such an image\n" {
+	if drawImages(&out, inventory.New(nil, nil),
+		now); out.String() != "no runtime reports a module with such an image\n" {
 		t.Errorf("without runtimes: %s", out.String())
 	}
 }
@@ -68,12 +66,8 @@ func BenchmarkImages(b *testing.B) {
 	api, _ := manyKymas(b, 10_000).connect(b)
 	contents := imagesOfModules()
 	for b.Loop() {
-		kymas, _, err := readDivided(
-			b.Context(),
-			api,
-			scope{namespace: defaultNamespace, selector: labels.Everything()},
-			divided{},
-		)
+		kymas, _, err := readDivided(b.Context(), api,
+			scope{namespace: defaultNamespace, selector: labels.Everything()}, divided{})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -53,18 +53,13 @@ func pointInTime(flag, text string) (time.Time, error) {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, cli.Usage(
-		fmt.Errorf("%s %q: want a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text),
-	)
+	return time.Time{},
+		cli.Usage(fmt.Errorf("%s %q: want a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text))
 }
 
 // compare prints the difference between the images of two times, by the bundles that were published.
 func (f *imagesFlags) compare(
-	ctx context.Context,
-	out io.Writer,
-	options export.Options,
-	kymas []v1beta2.Kyma,
-	p period,
+	ctx context.Context, out io.Writer, options export.Options, kymas []v1beta2.Kyma, p period,
 ) error {
 	at, unread, err := export.Assigned(ctx, options, inventory.Published(kymas), p.since, p.until)
 	if err != nil {
@@ -87,9 +82,7 @@ func (f *imagesFlags) compare(
 
 // inventory returns the images of runtimes that --image and --module select.
 func (f *imagesFlags) inventory(
-	ctx context.Context,
-	options export.Options,
-	runtimes []inventory.Runtime,
+	ctx context.Context, options export.Options, runtimes []inventory.Runtime,
 ) (inventory.Fleet, error) {
 	contents, err := export.Contents(ctx, options, runtimes)
 	if err != nil {
@@ -110,9 +103,9 @@ func drawDifference(out io.Writer, d inventory.Difference) {
 		}{{"-", c.Removed}, {"+", c.Added}} {
 			if n := len(side.ids); n > 0 {
 				first := side.ids[:min(n, maxRuntimesNamed)]
-				t.AppendRow(
-					table.Row{side.sign, c.Reference, c.Name, c.Version, fmt.Sprintf("%d: %s", n, shortened(first, n))},
-				)
+				t.AppendRow(table.Row{
+					side.sign, c.Reference, c.Name, c.Version, fmt.Sprintf("%d: %s", n, shortened(first, n)),
+				})
 			}
 		}
 	}

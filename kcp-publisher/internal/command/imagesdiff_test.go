@@ -13,9 +13,11 @@ func TestPeriodOfImagesIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		since, until, format, want, refuse string
 	}{
-		"none":        {want: "none"},
-		"a day":       {since: "2026-11-01", want: "2026-11-01T00:00:00Z 2026-11-26T12:00:00Z"},
-		"two times":   {since: "2026-11-01T02:00:00+02:00", until: "2026-11-02", want: "2026-11-01T00:00:00Z 2026-11-02T00:00:00Z"},
+		"none":  {want: "none"},
+		"a day": {since: "2026-11-01", want: "2026-11-01T00:00:00Z 2026-11-26T12:00:00Z"},
+		"two times": {
+			since: "2026-11-01T02:00:00+02:00", until: "2026-11-02", want: "2026-11-01T00:00:00Z 2026-11-02T00:00:00Z",
+		},
 		"only an end": {until: "2026-11-01", refuse: "--until requires --since"},
 		"the future":  {since: "2026-12-01", refuse: "must be before the end of the period"},
 		"no time":     {since: "yesterday", refuse: `--since "yesterday": want a time such as 2026-11-01`},
@@ -56,7 +58,8 @@ func TestDifferenceOfImagesIsDrawn(t *testing.T) {
 	out.Reset()
 	drawDifference(&out, d)
 	for _, want := range []string{
-		"from 2026-11-01T00:00:00Z to 2026-11-02T00:00:00Z", "4: a, b, c, …", "1: z", "incomplete: module keda 1.9.0 in 2 runtimes: gone",
+		"from 2026-11-01T00:00:00Z to 2026-11-02T00:00:00Z", "4: a, b, c, …", "1: z",
+		"incomplete: module keda 1.9.0 in 2 runtimes: gone",
 		"incomplete: runtime berlin: pruned", "incomplete: 2 more runtimes",
 	} {
 		if !strings.Contains(out.String(), want) {

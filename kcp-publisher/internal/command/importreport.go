@@ -22,7 +22,8 @@ func newImportReport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import-report FILE", Short: "import a report file from a runtime", Args: cli.Exactly(1, "one file"),
 		Long: "import-report uploads a report file of `skr-agent export-report` for the publisher.\n" +
-			"The publisher verifies its signature later. The command refuses a report that is older than the existing one.",
+			"The publisher verifies its signature later. The command refuses a report that is older than the " +
+			"existing one.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return cli.Usage(errors.New("--to is required"))
@@ -63,7 +64,8 @@ func (r takenReport) draw(out io.Writer) {
 	if r.Known {
 		what = "already exists"
 	}
-	fmt.Fprintf(out, "report %d of runtime %s from %s %s; its bundle is %d\n", r.Sequence, r.Runtime, r.Time.Format(time.RFC3339), what, r.Bundle)
+	fmt.Fprintf(out, "report %d of runtime %s from %s %s; its bundle is %d\n", r.Sequence, r.Runtime,
+		r.Time.Format(time.RFC3339), what, r.Bundle)
 }
 
 // importReport pushes a report unless a newer one exists. The publisher, which knows the runtime's key, verifies it
@@ -90,12 +92,14 @@ func importReport(ctx context.Context, place store.Store, fetched bundle.Fetched
 		if known, err := bundle.ClaimedReport(before); err == nil {
 			if known.Sequence > report.Sequence {
 				return taken, &refusal.Error{Reason: refusal.Rollback, Detail: fmt.Sprintf(
-					"report %d of runtime %s is older than the existing report %d", report.Sequence, report.Runtime, known.Sequence)}
+					"report %d of runtime %s is older than the existing report %d", report.Sequence, report.Runtime,
+					known.Sequence)}
 			}
 			if taken.Known = known.Sequence == report.Sequence; taken.Known {
 				return taken, nil
 			}
 		}
 	}
-	return taken, store.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
+	return taken,
+		store.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
 }

@@ -28,14 +28,18 @@ type registryCheckFlags struct {
 func newRegistryCheck() *cobra.Command {
 	f := &registryCheckFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "check that runtimes are isolated in the registry (exit code 3: leak found)", Args: cli.Exactly(0, "no arguments"),
-		Long: "check needs two runtimes with bundles, and their agents' credentials: a docker config.json each, or the key folder from which\n" +
-			"their passwords for the token service are derived. It overwrites nothing, and deletes its own test data if the two have the rights to.",
+		Use: "check", Short: "check that runtimes are isolated in the registry (exit code 3: leak found)",
+		Args: cli.Exactly(0, "no arguments"),
+		Long: "check needs two runtimes with bundles, and their agents' credentials: a docker config.json each, or " +
+			"the key folder from which\n" +
+			"their passwords for the token service are derived. It overwrites nothing, and deletes its own test data " +
+			"if the two have the rights to.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringArrayVar(&f.runtimes, "runtime", nil, "ID, or ID=FILE with the docker config.json of its agent; required twice")
+	flags.StringArrayVar(&f.runtimes, "runtime", nil,
+		"ID, or ID=FILE with the docker config.json of its agent; required twice")
 	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of derived passwords")
 	keysFlag(flags, &f.keys)
 	cli.OutputFlag(flags, &f.format)
@@ -62,8 +66,10 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "not deleted: %s\n", what)
 	}
 	if len(left) > 0 {
-		fmt.Fprintln(cmd.ErrOrStderr(), "the two runtimes lack the rights to delete the remaining data: garbage collection removes unreferenced blobs; "+
-			"delete tags with the credentials of the registry's owner")
+		fmt.Fprintln(cmd.ErrOrStderr(),
+			"the two runtimes lack the rights to delete the remaining data: garbage collection removes unreferenced "+
+				"blobs; "+
+				"delete tags with the credentials of the registry's owner")
 	}
 	if len(findings) == 0 {
 		return err

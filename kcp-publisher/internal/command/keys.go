@@ -27,7 +27,9 @@ func keysFlag(flags *pflag.FlagSet, into *string) {
 // publisherKeyFlags adds the flags for the publisher's key.
 func publisherKeyFlags(flags *pflag.FlagSet, into *keys.Folder) {
 	keysFlag(flags, &into.Dir)
-	flags.StringVar(&into.PublisherKey, "publisher-key", "", "file or KMS reference (SCHEME://..., through sigstore's KMS plugins) of the key that signs bundles, instead of the folder's publisher.key")
+	flags.StringVar(&into.PublisherKey, "publisher-key", "",
+		"file or KMS reference (SCHEME://..., through sigstore's KMS plugins) of the key that signs bundles, instead "+
+			"of the folder's publisher.key")
 }
 
 func newKeys() *cobra.Command {
@@ -39,7 +41,8 @@ func newKeysInit() *cobra.Command {
 	var dir, passphrase, format string
 	beginning := keys.Beginning{}
 	cmd := &cobra.Command{
-		Use: "init", Short: "create a root of trust, its keys, and a secret for enrollment tokens", Args: cli.Exactly(0, "no arguments"),
+		Use: "init", Short: "create a root of trust, its keys, and a secret for enrollment tokens",
+		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			folder, err := folderOf(dir, passphrase)
 			if err != nil {
@@ -55,16 +58,20 @@ func newKeysInit() *cobra.Command {
 	}
 	keysFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&beginning.Fleet, "fleet", "", "name of the fleet; default: a generated name")
-	cmd.Flags().Int64Var(&beginning.Epoch, "epoch", 1, "epoch of the new root; must be higher than the last one if a fleet lost its root keys")
+	cmd.Flags().
+		Int64Var(&beginning.Epoch, "epoch", 1,
+			"epoch of the new root; must be higher than the last one if a fleet lost its root keys")
 	cmd.Flags().IntVar(&beginning.RootKeys, "root-keys", 1, "number of root keys")
-	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1, "number of root keys that must sign a new version of the root of trust")
+	cmd.Flags().IntVar(&beginning.Threshold, "threshold", 1,
+		"number of root keys that must sign a new version of the root of trust")
 	passphraseFlag(cmd.Flags(), &passphrase)
 	cli.OutputFlag(cmd.Flags(), &format)
 	return cmd
 }
 
 func passphraseFlag(flags *pflag.FlagSet, into *string) {
-	flags.StringVar(into, "passphrase-file", "", "file with the passphrase of the root keys; it also encrypts new root keys")
+	flags.StringVar(into, "passphrase-file", "",
+		"file with the passphrase of the root keys; it also encrypts new root keys")
 }
 
 func folderOf(dir, passphraseFile string) (keys.Folder, error) {
@@ -107,9 +114,11 @@ func (c *changing) add(flags *pflag.FlagSet) {
 	publisherKeyFlags(flags, &c.folder)
 	passphraseFlag(flags, &c.passphrase)
 	cli.OutputFlag(flags, &c.format)
-	flags.StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key; can be repeated; default: the root keys in the folder")
+	flags.StringArrayVar(&c.rootKeys, "root-key", nil,
+		"file of a root key; can be repeated; default: the root keys in the folder")
 	flags.DurationVar(&c.validity, "validity", rootValidity, "validity of the new version")
-	flags.BoolVar(&c.newEpoch, "new-epoch", false, "start a new epoch: reset sequence numbers and invalidate all earlier bundles")
+	flags.BoolVar(&c.newEpoch, "new-epoch", false,
+		"start a new epoch: reset sequence numbers and invalidate all earlier bundles")
 }
 
 // open loads the keys that the flags select.
@@ -162,16 +171,22 @@ func newKeysRotate() *cobra.Command {
 	var r rotation
 	cmd := &cobra.Command{
 		Use: "rotate [publisher|enroll|root|token]", Short: "replace a key, or renew the root of trust",
-		Long: "rotate creates the next version of the root of trust. Agents and a running publisher adopt it by themselves.\nWithout a role, it only renews the validity.\n" +
-			"The publisher or enrollment key in use stays accepted until the next rotation; keys that leave their role are revoked.\n" +
-			"`rotate token` replaces token.key, which is not part of the root: tokens and registry passwords of the replaced key work until the next rotation.",
+		Long: "rotate creates the next version of the root of trust. Agents and a running publisher adopt it by " +
+			"themselves.\nWithout a role, it only renews the validity.\n" +
+			"The publisher or enrollment key in use stays accepted until the next rotation; keys that leave their " +
+			"role are revoked.\n" +
+			"`rotate token` replaces token.key, which is not part of the root: tokens and registry passwords of the " +
+			"replaced key work until the next rotation.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, strings.Join(args, "")) },
 	}
 	r.add(cmd.Flags())
 	cmd.Flags().StringVar(&r.public, "public-key", "", "file or KMS reference of the new key; default: a generated key")
 	cmd.Flags().BoolVar(&r.dropOld, "drop-old", false, "distrust the current key immediately")
-	cmd.Flags().BoolVar(&r.revoke, "revoke", true, "revoke the keys that leave their role; with --revoke=false the publisher still recognizes bundles that they signed")
+	cmd.Flags().
+		BoolVar(&r.revoke, "revoke", true,
+			"revoke the keys that leave their role; with --revoke=false the publisher still recognizes bundles that "+
+				"they signed")
 	cmd.Flags().StringVar(&r.old, "old", "", "thumbprint of the root key to replace")
 	return cmd
 }
@@ -204,7 +219,9 @@ func (r *rotation) run(cmd *cobra.Command, role string) error {
 func (r *rotation) token(cmd *cobra.Command) error {
 	for _, flag := range []string{"public-key", "publisher-key", "old", "revoke", "root-key", "validity", "new-epoch"} {
 		if cmd.Flags().Changed(flag) {
-			return cli.Usage(fmt.Errorf("--%s: token.key is not part of the root of trust: `rotate token` only accepts --drop-old", flag))
+			return cli.Usage(
+				fmt.Errorf("--%s: token.key is not part of the root of trust: `rotate token` only accepts --drop-old",
+					flag))
 		}
 	}
 	if err := r.open(); err != nil {
@@ -222,7 +239,8 @@ func newKeysRevoke() *cobra.Command {
 	var yes, unlisted bool
 	cmd := &cobra.Command{
 		Use: "revoke KEY", Short: "revoke a key permanently in every role", Args: cli.Exactly(1, "one thumbprint"),
-		Long: "revoke takes the thumbprint of a key, or its id in root.json, as `keys show` prints them. It cannot be undone.\n" +
+		Long: "revoke takes the thumbprint of a key, or its id in root.json, as `keys show` prints them. It cannot " +
+			"be undone.\n" +
 			"To replace a key in use, run `keys rotate ROLE --drop-old`, which revokes it and creates another.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.open(); err != nil {
@@ -248,7 +266,9 @@ func newKeysRevoke() *cobra.Command {
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "revoke a key that is in use without asking")
-	cmd.Flags().BoolVar(&unlisted, "unlisted", false, "revoke a key outside the root of trust by its thumbprint, such as an agent's")
+	cmd.Flags().
+		BoolVar(&unlisted, "unlisted", false,
+			"revoke a key outside the root of trust by its thumbprint, such as an agent's")
 	return cmd
 }
 
@@ -283,7 +303,9 @@ func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string
 	case strings.HasPrefix(role, trust.RoleRelease):
 		way = "keys release"
 	}
-	question := fmt.Sprintf("key %s is in use as %s key: its signatures are refused as soon as the root is published; use `%s` to replace it", thumbprint, role, way)
+	question := fmt.Sprintf(
+		"key %s is in use as %s key: its signatures are refused as soon as the root is published; use `%s` to "+
+			"replace it", thumbprint, role, way)
 	return confirm(cmd, yes, question+"; revoke it")
 }
 
@@ -310,8 +332,9 @@ func newKeysRelease() *cobra.Command {
 func newKeysFloor() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "floor COMPONENT [VERSION]", Short: "set or remove the minimum version of a component that runtimes install",
-		Args: cobra.RangeArgs(1, 2),
+		Use:   "floor COMPONENT [VERSION]",
+		Short: "set or remove the minimum version of a component that runtimes install",
+		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.make(cmd, func(change *keys.Change) error {
 				change.Floor(args[0], strings.Join(args[1:], ""))
@@ -326,7 +349,8 @@ func newKeysFloor() *cobra.Command {
 func newKeysSign() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
-		Use: "sign DRAFT", Short: "sign a draft of the root of trust, and activate it once enough keys have signed", Args: cli.Exactly(1, "one file"),
+		Use: "sign DRAFT", Short: "sign a draft of the root of trust, and activate it once enough keys have signed",
+		Args: cli.Exactly(1, "one file"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.open(); err != nil {
 				return err
@@ -348,6 +372,7 @@ func newKeysSign() *cobra.Command {
 	keysFlag(cmd.Flags(), &c.folder.Dir)
 	passphraseFlag(cmd.Flags(), &c.passphrase)
 	cli.OutputFlag(cmd.Flags(), &c.format)
-	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil, "file of a root key; can be repeated; default: the root keys in the folder")
+	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil,
+		"file of a root key; can be repeated; default: the root keys in the folder")
 	return cmd
 }

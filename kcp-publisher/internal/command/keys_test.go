@@ -46,7 +46,9 @@ func shownKeys(t *testing.T, dir string) shownRoot {
 // keyIn returns the key of a role that has the state, and fails the test unless there is exactly one.
 func (s shownRoot) keyIn(t *testing.T, role string, state keys.State) keys.Key {
 	t.Helper()
-	found := slices.DeleteFunc(slices.Clone(s.Keys), func(k keys.Key) bool { return k.Role != role || k.State != state })
+	found := slices.DeleteFunc(slices.Clone(s.Keys), func(k keys.Key) bool {
+		return k.Role != role || k.State != state
+	})
 	if len(found) != 1 {
 		t.Fatalf("%d keys of %s are %s: %+v", len(found), role, state, s.Keys)
 	}
@@ -63,11 +65,14 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 		"an agent's key": "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=",
 	} {
 		o := run("keys", "revoke", key, "--keys", dir, "--yes")
-		if o.code != cli.ExitUsage || !strings.Contains(o.err, "nothing was changed") || !strings.Contains(o.err, "\n  enroll ") || !strings.Contains(o.err, inUse.Thumbprint) || !strings.Contains(o.err, before.Thumbprint) {
+		if o.code != cli.ExitUsage || !strings.Contains(o.err, "nothing was changed") ||
+			!strings.Contains(o.err, "\n  enroll ") || !strings.Contains(o.err, inUse.Thumbprint) ||
+			!strings.Contains(o.err, before.Thumbprint) {
 			t.Errorf("%s: %+v", name, o)
 		}
 	}
-	if o := run("keys", "revoke", "abc", "--unlisted", "--keys", dir); o.code != cli.ExitUsage || !strings.Contains(o.err, "want a thumbprint") {
+	if o := run("keys", "revoke", "abc", "--unlisted", "--keys", dir); o.code != cli.ExitUsage ||
+		!strings.Contains(o.err, "want a thumbprint") {
 		t.Errorf("what is no thumbprint: %+v", o)
 	}
 	if got := shownKeys(t, dir); got.Version != 2 || len(got.Revoked) != 0 {
@@ -75,10 +80,12 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 	}
 
 	done(t, "keys", "revoke", before.ID, "--keys", dir) // by its id in root.json
-	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{before.Thumbprint}) || !slices.Equal(got.Publishers, []string{inUse.Thumbprint}) {
+	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{before.Thumbprint}) ||
+		!slices.Equal(got.Publishers, []string{inUse.Thumbprint}) {
 		t.Errorf("revoked are %v, publishers are %v", got.Revoked, got.Publishers)
 	}
-	if out := done(t, "keys", "revoke", before.Thumbprint, "--keys", dir); !strings.Contains(out, "already revoked") || shownKeys(t, dir).Version != 3 {
+	if out := done(t, "keys", "revoke", before.Thumbprint, "--keys", dir); !strings.Contains(out, "already revoked") ||
+		shownKeys(t, dir).Version != 3 {
 		t.Errorf("once more: %s", out)
 	}
 	done(t, "keys", "revoke", "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=", "--unlisted", "--keys", dir)
@@ -99,7 +106,8 @@ func TestRevokeOfAKeyInUseNeedsConfirmation(t *testing.T) {
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
 	inUse := shownKeys(t, dir).keyIn(t, "publisher", keys.InUse).Thumbprint
 	o := run("keys", "revoke", inUse, "--keys", dir)
-	if o.code != cli.ExitUsage || !strings.Contains(o.err, "is in use as publisher key") || !strings.Contains(o.err, "keys rotate publisher --drop-old") || !strings.Contains(o.err, "--yes") {
+	if o.code != cli.ExitUsage || !strings.Contains(o.err, "is in use as publisher key") ||
+		!strings.Contains(o.err, "keys rotate publisher --drop-old") || !strings.Contains(o.err, "--yes") {
 		t.Errorf("without a terminal: %+v", o)
 	}
 	done(t, "keys", "revoke", inUse, "--yes", "--keys", dir)
@@ -144,8 +152,10 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 	for _, k := range []struct {
 		role  string
 		state keys.State
-	}{{"publisher", keys.InUse}, {"publisher", keys.Accepted}, {"enrol", keys.InUse}, {"enrol", keys.Next}, {"token", keys.InUse}, {"token", keys.Accepted}} {
-		if key := shown.keyIn(t, k.role, k.state); k.state == keys.Accepted && k.role == "publisher" && (key.AcceptedUntil == nil || !key.AcceptedUntil.Equal(shown.Expires)) {
+	}{{"publisher", keys.InUse}, {"publisher", keys.Accepted}, {"enrol", keys.InUse}, {"enrol", keys.Next},
+		{"token", keys.InUse}, {"token", keys.Accepted}} {
+		if key := shown.keyIn(t, k.role, k.state); k.state == keys.Accepted && k.role == "publisher" &&
+			(key.AcceptedUntil == nil || !key.AcceptedUntil.Equal(shown.Expires)) {
 			t.Errorf("%+v", key)
 		}
 	}
@@ -159,10 +169,12 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 		t.Errorf("says that something expired:\n%s", out)
 	}
 	done(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
-	if out := done(t, "keys", "show", "--keys", dir); !strings.Contains(out, "EXPIRED") || !strings.Contains(out, "keys rotate") {
+	if out := done(t, "keys", "show", "--keys", dir); !strings.Contains(out, "EXPIRED") ||
+		!strings.Contains(out, "keys rotate") {
 		t.Errorf("does not say that it expired:\n%s", out)
 	}
-	if shown := shownKeys(t, dir); !shown.Expired || len(slices.DeleteFunc(shown.Keys, func(k keys.Key) bool { return k.State != keys.Expired })) != 5 {
+	if shown := shownKeys(t, dir); !shown.Expired ||
+		len(slices.DeleteFunc(shown.Keys, func(k keys.Key) bool { return k.State != keys.Expired })) != 5 {
 		t.Errorf("%+v", shown)
 	}
 }
@@ -193,7 +205,8 @@ func TestRotateTokenAcceptsThePreviousKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return secrets.Check(trust.Kyma{Name: "berlin"}, "berlin", trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}, time.Now())
+			return secrets.Check(trust.Kyma{Name: "berlin"}, "berlin",
+				trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}, time.Now())
 		}
 	}
 	first := enrollment()
@@ -213,7 +226,8 @@ func TestRotateTokenAcceptsThePreviousKey(t *testing.T) {
 	if version := shownKeys(t, dir).Version; version != 1 {
 		t.Errorf("the root is at version %d", version)
 	}
-	if o := run("keys", "rotate", "token", "--public-key", "x", "--keys", dir); o.code != cli.ExitUsage || !strings.Contains(o.err, "--public-key") {
+	if o := run("keys", "rotate", "token", "--public-key", "x", "--keys", dir); o.code != cli.ExitUsage ||
+		!strings.Contains(o.err, "--public-key") {
 		t.Errorf("%+v", o)
 	}
 }
@@ -230,19 +244,24 @@ func TestPublishRefusesKeysThatAgentsRefuse(t *testing.T) {
 	commands := func(keys string) [][]string {
 		return [][]string{
 			{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keys},
-			{"export", "r-1", "--from", "oci-layout:" + layout, "--keys", keys, "-o", filepath.Join(t.TempDir(), "file.tar")},
+			{
+				"export", "r-1", "--from", "oci-layout:" + layout, "--keys", keys, "-o",
+				filepath.Join(t.TempDir(), "file.tar"),
+			},
 		}
 	}
 	for _, command := range commands(backup) {
 		o := run(command...)
-		if o.code != cli.ExitRefused || !strings.Contains(o.err, "outdated") || !strings.Contains(o.err, "trust:root-2") {
+		if o.code != cli.ExitRefused || !strings.Contains(o.err, "outdated") ||
+			!strings.Contains(o.err, "trust:root-2") {
 			t.Errorf("%s with an older key folder: %+v", command[0], o)
 		}
 	}
 	done(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
 	for _, command := range commands(dir) {
 		o := run(command...)
-		if o.code != cli.ExitRefused || !strings.Contains(o.err, "RootExpired") || !strings.Contains(o.err, "keys rotate") {
+		if o.code != cli.ExitRefused || !strings.Contains(o.err, "RootExpired") ||
+			!strings.Contains(o.err, "keys rotate") {
 			t.Errorf("%s with an expired root: %+v", command[0], o)
 		}
 	}
@@ -253,7 +272,8 @@ func TestPublishRefusesKeysThatAgentsRefuse(t *testing.T) {
 func TestKeysRefuseToCreateAnExpiredRoot(t *testing.T) {
 	dir := keyFolder(t)
 	for _, validity := range []string{"-1h", "0s"} {
-		if o := run("keys", "rotate", "--keys", dir, "--validity", validity); o.code != cli.ExitUsage || !strings.Contains(o.err, "want more than 0") {
+		if o := run("keys", "rotate", "--keys", dir, "--validity", validity); o.code != cli.ExitUsage ||
+			!strings.Contains(o.err, "want more than 0") {
 			t.Errorf("%s: %+v", validity, o)
 		}
 	}

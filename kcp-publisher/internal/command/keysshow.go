@@ -45,7 +45,8 @@ func newKeysShow() *cobra.Command {
 			}
 			shown := shownRoot{
 				Version: root.Version, Epoch: root.Epoch, Fleet: root.Fleet, Expires: root.Expires,
-				Publishers: root.Publishers(), Enrollers: root.Enrollers(), Releases: root.Releases(), Floors: root.Floors, Revoked: root.Revoked,
+				Publishers: root.Publishers(), Enrollers: root.Enrollers(), Releases: root.Releases(),
+				Floors: root.Floors, Revoked: root.Revoked,
 				Expired: !time.Now().Before(root.Expires), Keys: all,
 			}
 			shown.Root, shown.Threshold = root.Signers()
@@ -79,7 +80,8 @@ func (s shownRoot) draw(out io.Writer) {
 	t.Render()
 	fmt.Fprintln(out)
 	if s.Expired {
-		fmt.Fprintln(out, "the root of trust is EXPIRED: agents accept no new bundles; renew it with `kcp-publisher keys rotate`")
+		fmt.Fprintln(out,
+			"the root of trust is EXPIRED: agents accept no new bundles; renew it with `kcp-publisher keys rotate`")
 	}
 	for _, prefix := range s.Releases {
 		fmt.Fprintf(out, "release keys required: components %q\n", prefix+"*")

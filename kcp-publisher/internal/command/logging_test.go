@@ -17,11 +17,15 @@ func TestUnknownLogFormatIsAUsageError(t *testing.T) {
 		code int
 		want string
 	}{
-		"A level that there is":                {"--log-level trace", cli.ExitDone, "PUBLISHER KEYS"},
-		"A level that there is not":            {"--log-level loud", cli.ExitUsage, `--log-level "loud": want trace, debug, info or error`},
+		"A level that there is": {"--log-level trace", cli.ExitDone, "PUBLISHER KEYS"},
+		"A level that there is not": {
+			"--log-level loud", cli.ExitUsage, `--log-level "loud": want trace, debug, info or error`,
+		},
 		"A level that there is not, in a file": {"--config " + config, cli.ExitUsage, `--log-level "loud"`},
 		"A format that there is":               {"--log-format console", cli.ExitDone, "PUBLISHER KEYS"},
-		"A format that there is not":           {"--log-format xml", cli.ExitUsage, `--log-format "xml": want json or console`},
+		"A format that there is not": {
+			"--log-format xml", cli.ExitUsage, `--log-format "xml": want json or console`,
+		},
 		"A flag given wins over one in a file": {"--log-level info --config " + config, cli.ExitDone, "PUBLISHER KEYS"},
 	} {
 		t.Run(name, func(t *testing.T) {

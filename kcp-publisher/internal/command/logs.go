@@ -18,10 +18,13 @@ func newLogs() *cobra.Command {
 	f := &reportFlags{}
 	cmd := &cobra.Command{
 		Use: "logs RUNTIME [MODULE]", Short: "show why modules fail, from the runtime's signed report",
-		Long: "logs shows the conditions, Events and last log lines of the objects that keep modules from being ready. It reads the runtime's latest report\n" +
-			"and verifies it with the runtime's key; it needs no access to the runtime. The agent adds these excerpts if the annotation\n" +
+		Long: "logs shows the conditions, Events and last log lines of the objects that keep modules from being " +
+			"ready. It reads the runtime's latest report\n" +
+			"and verifies it with the runtime's key; it needs no access to the runtime. The agent adds these " +
+			"excerpts if the annotation\n" +
 			"kyma-pull.dev/report-details of the Kyma lists events and logs. It masks texts that look like secrets.",
-		Example: "  kcp-publisher logs berlin --location registry.example/fleet\n  kcp-publisher logs berlin keda --file berlin-report.json",
+		Example: "  kcp-publisher logs berlin --location registry.example/fleet\n  kcp-publisher logs berlin keda " +
+			"--file berlin-report.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			report, err := f.read(cmd, args)
 			if err != nil {

@@ -20,7 +20,8 @@ func TestExcerptsAndObjectsAreDrawn(t *testing.T) {
 	r.drawLogs(&out, now)
 	r.drawTree(&out, now)
 	for _, want := range []string{"60s ago",
-		"kubectl annotate kyma berlin -n kcp-system kyma-pull.dev/report-details=events,logs", "kyma-pull.dev/report-details=objects"} {
+		"kubectl annotate kyma berlin -n kcp-system kyma-pull.dev/report-details=events,logs",
+		"kyma-pull.dev/report-details=objects"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("without details: %q is missing in\n%s", want, &out)
 		}
@@ -32,16 +33,19 @@ func TestExcerptsAndObjectsAreDrawn(t *testing.T) {
 			Objects: []bundle.DetailedObject{deployment, {Kind: "Namespace", Name: "keda",
 				State: "Ready"}}, LeftOut: 2, Shortened: true, Problem: "list Pods: forbidden",
 			Failing: []bundle.FailingObject{{
-				DetailedObject: deployment, Conditions: []string{"Available=False"}, Events: []string{"Warning BackOff"},
-				Logs: []bundle.ContainerLog{{Container: "app", Previous: true, Text: "one\ntwo"}},
+				DetailedObject: deployment, Conditions: []string{"Available=False"},
+				Events: []string{"Warning BackOff"},
+				Logs:   []bundle.ContainerLog{{Container: "app", Previous: true, Text: "one\ntwo"}},
 			}},
 		}})
 	out.Reset()
 	r.drawLogs(&out, now)
 	r.drawTree(&out, now)
 	for _, want := range []string{
-		"module keda 1.8.0 is Error: not ready", "  Deployment kyma-system/keda: Processing: 0/1\n", "    condition  Available=False\n", "    event      Warning BackOff\n",
-		"log of container app, its run before the last restart\n      | one\n      | two\n", "could not read everything: list Pods: forbidden", "2 further objects left out", "shortened",
+		"module keda 1.8.0 is Error: not ready", "  Deployment kyma-system/keda: Processing: 0/1\n",
+		"    condition  Available=False\n", "    event      Warning BackOff\n",
+		"log of container app, its run before the last restart\n      | one\n      | two\n",
+		"could not read everything: list Pods: forbidden", "2 further objects left out", "shortened",
 		"├── Deployment kyma-system/keda", "Namespace keda", "└── 2 further objects left out",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -52,7 +56,9 @@ func TestExcerptsAndObjectsAreDrawn(t *testing.T) {
 
 func TestAReportNeedsAPlace(t *testing.T) {
 	for args, want := range map[string]string{
-		"logs": "want a runtime id", "tree a b c": "want a runtime id", "logs berlin": "set either --location or --file", "tree berlin --file x --location y": "set either --location or --file",
+		"logs": "want a runtime id", "tree a b c": "want a runtime id",
+		"logs berlin":                       "set either --location or --file",
+		"tree berlin --file x --location y": "set either --location or --file",
 	} {
 		if o := run(strings.Fields(args)...); o.code != 2 || !strings.Contains(o.err, want) {
 			t.Errorf("%s: %+v", args, o)

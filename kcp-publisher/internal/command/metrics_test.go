@@ -8,7 +8,8 @@ import (
 )
 
 func TestTheReferenceListsTheMetricsOfThePublisher(t *testing.T) {
-	if err := measure.CheckReference(filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"), "kcp-publisher", *update); err != nil {
+	if err := measure.CheckReference(filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"),
+		"kcp-publisher", *update); err != nil {
 		t.Error(err)
 	}
 }

@@ -33,11 +33,16 @@ type moveFlags struct {
 func newMove() *cobra.Command {
 	f := &moveFlags{}
 	cmd := &cobra.Command{
-		Use: "move RUNTIME {--to KYMA | --away}", Short: "move a runtime to another Kyma without uninstalling anything", Args: cli.Exactly(1, "one runtime"),
-		Long: "move assigns a runtime to the Kyma --to of the same namespace, which it creates from the former one unless it exists, waits until the publisher\n" +
-			"has taken the runtime over, and deletes the former Kyma. The key of the token secret proves the decision to the publisher.\n\n" +
-			"A runtime moves to another namespace or control plane in two steps. There, create its Kyma and run `kcp-publisher enroll RUNTIME --replace --kyma\n" +
-			"NAMESPACE/KYMA`, and apply the output to the runtime. Here, run `kcp-publisher move RUNTIME --away`, which stops publishing and deletes the Kyma.\n" +
+		Use: "move RUNTIME {--to KYMA | --away}", Short: "move a runtime to another Kyma without uninstalling anything",
+		Args: cli.Exactly(1, "one runtime"),
+		Long: "move assigns a runtime to the Kyma --to of the same namespace, which it creates from the former one " +
+			"unless it exists, waits until the publisher\n" +
+			"has taken the runtime over, and deletes the former Kyma. The key of the token secret proves the " +
+			"decision to the publisher.\n\n" +
+			"A runtime moves to another namespace or control plane in two steps. There, create its Kyma and run " +
+			"`kcp-publisher enroll RUNTIME --replace --kyma\n" +
+			"NAMESPACE/KYMA`, and apply the output to the runtime. Here, run `kcp-publisher move RUNTIME --away`, " +
+			"which stops publishing and deletes the Kyma.\n" +
 			"In both cases the runtime keeps all modules and their data.",
 		Example: "  kcp-publisher move berlin --to berlin-2 --keys keys\n  kcp-publisher move berlin --away",
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
@@ -82,23 +87,14 @@ func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta
 	if err := api.Patch(ctx, kyma, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("release Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
-	fmt.Fprintf(
-		out,
-		"Kyma %s/%s is released: nothing more is published to runtime %s, which keeps its modules\n",
-		kyma.Namespace,
-		kyma.Name,
-		plan.RuntimeID(kyma),
-	)
+	fmt.Fprintf(out, "Kyma %s/%s is released: nothing more is published to runtime %s, which keeps its modules\n",
+		kyma.Namespace, kyma.Name, plan.RuntimeID(kyma))
 	return f.remove(ctx, api, kyma, out)
 }
 
 // assign lets another Kyma own a runtime, and removes the former one once the publisher recorded that.
 func (f *moveFlags) assign(
-	ctx context.Context,
-	api client.Client,
-	former *v1beta2.Kyma,
-	runtime string,
-	out io.Writer,
+	ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string, out io.Writer,
 ) error {
 	folder := keys.Folder{Dir: f.dir}
 	tokens, err := folder.TokenSecrets()
@@ -126,7 +122,8 @@ func (f *moveFlags) assign(
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "runtime %s belongs to Kyma %s/%s now, and keeps its modules\n", runtime, next.Namespace, next.Name)
+	fmt.Fprintf(out, "runtime %s belongs to Kyma %s/%s now, and keeps its modules\n", runtime, next.Namespace,
+		next.Name)
 	if former.Name == next.Name {
 		return nil
 	}
@@ -135,22 +132,14 @@ func (f *moveFlags) assign(
 
 // target returns the Kyma that a runtime moves to. One that does not exist is created from the former one.
 func (f *moveFlags) target(
-	ctx context.Context,
-	api client.Client,
-	former *v1beta2.Kyma,
-	runtime string,
+	ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string,
 ) (*v1beta2.Kyma, error) {
 	next := &v1beta2.Kyma{}
 	err := api.Get(ctx, client.ObjectKey{Namespace: f.at.namespace, Name: f.to}, next)
 	if err == nil && plan.RuntimeID(next) != runtime {
-		return nil, fmt.Errorf(
-			"Kyma %s/%s names runtime %s: set its label %s to %s first",
-			next.Namespace,
-			next.Name,
-			plan.RuntimeID(next),
-			v1beta2.LabelRuntimeID,
-			runtime,
-		)
+		return nil,
+			fmt.Errorf("Kyma %s/%s names runtime %s: set its label %s to %s first", next.Namespace, next.Name,
+				plan.RuntimeID(next), v1beta2.LabelRuntimeID, runtime)
 	}
 	if !apierrors.IsNotFound(err) {
 		return next, err

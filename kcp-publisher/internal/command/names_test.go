@@ -10,9 +10,12 @@ import (
 
 func TestNamesOfTheControlPlaneAreCompleted(t *testing.T) {
 	t.Setenv("KUBECONFIG", "/nowhere") // completion must return nothing, not file names, if nothing can be listed
-	for _, args := range []string{"status ", "status --module ", "status --version ", "why ", "why berlin ", "reconcile ", "suspend ", "resume ", "revoke ", "rollout show ",
-		"logs ", "logs berlin ", "tree ", "rollout status ", "rollout history ", "enroll ", "status --namespace ", "status --context ", "rollout list --namespace ",
-		"rollout pause ", "rollout undo ", "rollout approve ", "rollout approve web ", "promote ", "promote --from ", "promote --to ", "takeover start ", "takeover plan one two "} {
+	for _, args := range []string{"status ", "status --module ", "status --version ", "why ", "why berlin ",
+		"reconcile ", "suspend ", "resume ", "revoke ", "rollout show ",
+		"logs ", "logs berlin ", "tree ", "rollout status ", "rollout history ", "enroll ", "status --namespace ",
+		"status --context ", "rollout list --namespace ",
+		"rollout pause ", "rollout undo ", "rollout approve ", "rollout approve web ", "promote ", "promote --from ",
+		"promote --to ", "takeover start ", "takeover plan one two "} {
 		o := run(append([]string{"__completeNoDesc"}, strings.Split(args, " ")...)...)
 		if o.code != 0 || o.out != ":4\n" {
 			t.Errorf("%s: got %+v", args, o)

@@ -36,12 +36,21 @@ type notificationFlags struct {
 const maxConnections = 1_000_000
 
 func (f *notificationFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.receiverAddress, "receiver-bind-address", "", "address of the receiver of registries' notifications, POST "+receiver.Path+"; default: none, reports are only polled")
-	flags.StringVar(&f.receiverToken, "receiver-token", "", "file with the token that registries send to the receiver, or two on separate lines during a replacement; required with --receiver-bind-address")
-	flags.StringVar(&f.address, "notifications-bind-address", "", "address for the notification streams of agents, GET "+bundle.NotificationsPath+"; default: none, agents only poll")
-	flags.IntVar(&f.connections, "notifications-connections", 10_000, "maximum number of agents with a notification stream")
-	flags.StringVar(&f.generations, "notifications-generations", "", "YAML file USER: GENERATION with the lowest accepted password generation, as for token-service")
-	flags.StringVar(&f.certificate, "notifications-tls-certificate", "", "PEM file with the certificate of both addresses; default: plain HTTP, behind a proxy that terminates TLS")
+	flags.StringVar(&f.receiverAddress, "receiver-bind-address", "",
+		"address of the receiver of registries' notifications, POST "+receiver.Path+
+			"; default: none, reports are only polled")
+	flags.StringVar(&f.receiverToken, "receiver-token", "",
+		"file with the token that registries send to the receiver, or two on separate lines during a replacement; "+
+			"required with --receiver-bind-address")
+	flags.StringVar(&f.address, "notifications-bind-address", "",
+		"address for the notification streams of agents, GET "+bundle.NotificationsPath+
+			"; default: none, agents only poll")
+	flags.IntVar(&f.connections, "notifications-connections", 10_000,
+		"maximum number of agents with a notification stream")
+	flags.StringVar(&f.generations, "notifications-generations", "",
+		"YAML file USER: GENERATION with the lowest accepted password generation, as for token-service")
+	flags.StringVar(&f.certificate, "notifications-tls-certificate", "",
+		"PEM file with the certificate of both addresses; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the certificate's key")
 }
 
@@ -53,7 +62,8 @@ func (f *notificationFlags) check() (err error) {
 	case (f.certificate == "") != (f.key == ""):
 		err = errors.New("--notifications-tls-certificate and --notifications-tls-key: set both or neither")
 	case f.certificate != "" && f.receiverAddress == "" && f.address == "":
-		err = errors.New("--notifications-tls-certificate: requires --receiver-bind-address or --notifications-bind-address")
+		err = errors.New(
+			"--notifications-tls-certificate: requires --receiver-bind-address or --notifications-bind-address")
 	case f.connections < 1 || f.connections > maxConnections:
 		err = fmt.Errorf("--notifications-connections %d: want 1 to %d", f.connections, maxConnections)
 	case f.receiverAddress != "":
@@ -68,7 +78,9 @@ func (f *notificationFlags) check() (err error) {
 }
 
 // setUp adds the servers that have an address to the manager.
-func (f *notificationFlags) setUp(mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, location string) error {
+func (f *notificationFlags) setUp(
+	mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, location string,
+) error {
 	secure, err := f.secure(mgr)
 	if err != nil {
 		return err
@@ -91,7 +103,9 @@ func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, mgr.Add(watcher)
 }
 
-func (f *notificationFlags) setUpReceiver(mgr ctrl.Manager, kymas *controller.Kymas, location string, secure *tls.Config) error {
+func (f *notificationFlags) setUpReceiver(
+	mgr ctrl.Manager, kymas *controller.Kymas, location string, secure *tls.Config,
+) error {
 	if f.receiverAddress == "" {
 		return nil
 	}
@@ -121,7 +135,9 @@ func (f *notificationFlags) setUpReceiver(mgr ctrl.Manager, kymas *controller.Ky
 	return nil
 }
 
-func (f *notificationFlags) setUpSubscribers(mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, secure *tls.Config) error {
+func (f *notificationFlags) setUpSubscribers(
+	mgr ctrl.Manager, kymas *controller.Kymas, folder keys.Folder, secure *tls.Config,
+) error {
 	if f.address == "" {
 		return nil
 	}

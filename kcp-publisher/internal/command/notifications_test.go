@@ -20,13 +20,16 @@ func TestInvalidNotificationFlagsAreRefused(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "token")
 	write(t, empty, "\n")
 	for flags, want := range map[string]string{
-		"--receiver-bind-address :0":                                    "--receiver-bind-address and --receiver-token: set both or neither",
-		"--receiver-token /nowhere":                                     "set both or neither",
-		"--receiver-bind-address :0 --receiver-token /nowhere":          "--receiver-token: stat /nowhere",
-		"--receiver-bind-address :0 --receiver-token " + empty:          "a token of 0 characters, want at least 22",
-		"--notifications-bind-address :0 --notifications-tls-key k":     "--notifications-tls-certificate and --notifications-tls-key: set both or neither",
-		"--notifications-tls-certificate c --notifications-tls-key k":   "requires --receiver-bind-address",
-		"--notifications-bind-address :0 --notifications-connections 0": "--notifications-connections 0: want 1 to 1000000",
+		"--receiver-bind-address :0": "--receiver-bind-address and " +
+			"--receiver-token: set both or neither",
+		"--receiver-token /nowhere":                            "set both or neither",
+		"--receiver-bind-address :0 --receiver-token /nowhere": "--receiver-token: stat /nowhere",
+		"--receiver-bind-address :0 --receiver-token " + empty: "a token of 0 characters, want at least 22",
+		"--notifications-bind-address :0 --notifications-tls-key k": "--notifications-tls-certificate and " +
+			"--notifications-tls-key: set both or neither",
+		"--notifications-tls-certificate c --notifications-tls-key k": "requires --receiver-bind-address",
+		"--notifications-bind-address :0 --notifications-connections 0": "--notifications-connections 0: want 1 to " +
+			"1000000",
 	} {
 		o := run(append([]string{"run", "--location", "r.example/x", "--keys", dir}, strings.Fields(flags)...)...)
 		if o.code != cli.ExitUsage || !strings.Contains(o.err, want) {
@@ -53,12 +56,25 @@ func TestEnrollIncludesTheNotificationPassword(t *testing.T) {
 		host  string
 		want  string
 	}{
-		"a host of their own":                {[]string{"--notifications-url", "https://kyma.example:8443/notifications"}, "kyma.example:8443", derived},
-		"beside the registry's credentials":  {[]string{"--notifications-url", "https://kyma.example/notifications", "--registry-config", config}, "kyma.example", derived},
-		"the registry's own host":            {[]string{"--notifications-url", "https://registry.example/notifications", "--registry-password"}, "registry.example", derived},
-		"a host whose credentials are given": {[]string{"--notifications-url", "https://registry.example/notifications", "--registry-config", config}, "registry.example", "b3RoZXI6b3RoZXI="},
+		"a host of their own": {
+			[]string{"--notifications-url", "https://kyma.example:8443/notifications"}, "kyma.example:8443", derived,
+		},
+		"beside the registry's credentials": {
+			[]string{"--notifications-url", "https://kyma.example/notifications", "--registry-config", config},
+			"kyma.example", derived,
+		},
+		"the registry's own host": {
+			[]string{"--notifications-url", "https://registry.example/notifications", "--registry-password"},
+			"registry.example", derived,
+		},
+		"a host whose credentials are given": {
+			[]string{"--notifications-url", "https://registry.example/notifications", "--registry-config", config},
+			"registry.example", "b3RoZXI6b3RoZXI=",
+		},
 	} {
-		out := done(t, append([]string{"enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir, "--registry-password-generation", "2"}, c.flags...)...)
+		out := done(t,
+			append([]string{"enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir,
+				"--registry-password-generation", "2"}, c.flags...)...)
 		var secret corev1.Secret
 		if err := yaml.Unmarshal([]byte(out), &secret); err != nil {
 			t.Fatal(err)
@@ -74,7 +90,8 @@ func TestEnrollIncludesTheNotificationPassword(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"kyma.example", "ftp://kyma.example", "https://a:b@kyma.example"} {
-		if o := run("enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir, "--notifications-url", address); o.code != cli.ExitUsage {
+		if o := run("enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir, "--notifications-url",
+			address); o.code != cli.ExitUsage {
 			t.Errorf("%s: got %+v", address, o)
 		}
 	}

@@ -27,7 +27,8 @@ type originFlags struct {
 }
 
 func (f *originFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH of the bundles, to show the modules' origins; requires --trust")
+	flags.StringVar(&f.location, "location", "",
+		"registry prefix HOST/PATH of the bundles, to show the modules' origins; requires --trust")
 	flags.StringVar(&f.trust, "trust", "", "root of trust file from kcp-publisher keys init")
 	f.registry.AddFlags(flags)
 }
@@ -59,7 +60,8 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 	if err != nil {
 		return nil, fmt.Errorf("bundle of runtime %s: %w", id, err)
 	}
-	return slices.DeleteFunc(published.Origins(), func(o bundle.Origin) bool { return module != "" && o.Module != module }), nil
+	return slices.DeleteFunc(published.Origins(),
+		func(o bundle.Origin) bool { return module != "" && o.Module != module }), nil
 }
 
 // chain returns the runtime's last bundles in the registry, each with the result of its verification. It returns the
@@ -102,7 +104,8 @@ func (f *originFlags) open(ctx context.Context, id string) (desired, error) {
 		return desired{}, fmt.Errorf("bundle of runtime %s: %w", id, err)
 	}
 	if refusal != nil {
-		return desired{}, fmt.Errorf("bundle of runtime %s: root of trust version %d: %w", id, newest.Version+1, refusal)
+		return desired{},
+			fmt.Errorf("bundle of runtime %s: root of trust version %d: %w", id, newest.Version+1, refusal)
 	}
 	repository, err := place.Reading(ctx, bundle.DesiredRepository(id))
 	if err != nil {
@@ -137,7 +140,8 @@ func drawOrigins(out io.Writer, origins []bundle.Origin) {
 	for i, o := range origins {
 		if i == 0 {
 			b := o.Bundle
-			fmt.Fprintf(out, "\nbundle %s\n  sequence   %d in epoch %d, issued %s\n  signed by  %s, under root of trust version %d\n",
+			fmt.Fprintf(out,
+				"\nbundle %s\n  sequence   %d in epoch %d, issued %s\n  signed by  %s, under root of trust version %d\n",
 				b.Digest, b.Sequence, b.Epoch, b.IssuedAt.Format(time.RFC3339), b.PublisherKey, b.RootVersion)
 			if b.Source != nil {
 				fmt.Fprintf(out, "  source     %s\n", b.Source)

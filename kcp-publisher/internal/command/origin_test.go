@@ -19,7 +19,8 @@ import (
 func TestWhyShowsOrigins(t *testing.T) {
 	dir, ours, theirs := filepath.Join(t.TempDir(), "fleet"), keyFolder(t), keyFolder(t)
 	var rows []published
-	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to", store.LayoutScheme+dir, "--keys", ours, "-o", "json")
+	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to",
+		store.LayoutScheme+dir, "--keys", ours, "-o", "json")
 	if err := json.Unmarshal([]byte(text), &rows); err != nil || len(rows) != 2 || rows[0].Runtime != "berlin" {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -54,20 +55,24 @@ func TestWhyShowsOrigins(t *testing.T) {
 				return
 			}
 			o := origins[0]
-			if o.Module != "scaler" || o.Version != "1.7.0" || o.Component == "" || len(o.Content) == 0 || o.Bundle.Digest.String() != rows[0].Digest ||
-				o.Bundle.Runtime != "berlin" || o.Bundle.Sequence != rows[0].Sequence || o.Bundle.PublisherKey == "" || o.Bundle.RootVersion != 1 {
+			if o.Module != "scaler" || o.Version != "1.7.0" || o.Component == "" || len(o.Content) == 0 ||
+				o.Bundle.Digest.String() != rows[0].Digest ||
+				o.Bundle.Runtime != "berlin" || o.Bundle.Sequence != rows[0].Sequence || o.Bundle.PublisherKey == "" ||
+				o.Bundle.RootVersion != 1 {
 				t.Errorf("origin is %+v", o)
 			}
 			var out bytes.Buffer
 			drawOrigins(&out, origins)
-			for _, want := range []string{rows[0].Digest, o.Bundle.PublisherKey, o.Component + ":1.7.0", o.Content[0].Digest.String()} {
+			for _, want := range []string{rows[0].Digest, o.Bundle.PublisherKey, o.Component + ":1.7.0",
+				o.Content[0].Digest.String()} {
 				if !strings.Contains(out.String(), want) {
 					t.Errorf("%s is not in\n%s", want, &out)
 				}
 			}
 		})
 	}
-	if c, err := asking.chain(t.Context(), kyma(rows[0].Digest)); err != nil || len(c.Bundles) != 1 || c.Ends != "" || c.Bundles[0].PublisherKey == "" || c.Bundles[0].Digest.String() != rows[0].Digest {
+	if c, err := asking.chain(t.Context(), kyma(rows[0].Digest)); err != nil || len(c.Bundles) != 1 || c.Ends != "" ||
+		c.Bundles[0].PublisherKey == "" || c.Bundles[0].Digest.String() != rows[0].Digest {
 		t.Errorf("the bundles that lead to the published one: %+v, %v", c, err)
 	}
 	if c, err := asking.chain(t.Context(), kyma(rows[1].Digest)); err != nil || len(c.Bundles) != 0 || c.Ends == "" {
@@ -81,13 +86,21 @@ func TestWhyShowsOrigins(t *testing.T) {
 		digest string
 		judge  func(error) bool
 	}{
-		"a bundle of another fleet is refused": {foreign, rows[0].Digest, func(err error) bool { return refusal.Of(err) != nil }},
+		"a bundle of another fleet is refused": {
+			foreign, rows[0].Digest, func(err error) bool { return refusal.Of(err) != nil },
+		},
 		"a bundle of another runtime is refused": {asking, rows[1].Digest, func(err error) bool {
 			r := refusal.Of(err)
 			return r != nil && r.Reason == refusal.WrongRuntime
 		}},
-		"a bundle that is gone is not another":  {asking, "sha256:" + strings.Repeat("0", 64), func(err error) bool { return errors.Is(err, store.ErrNotFound) }},
-		"a place without a root is no question": {originFlags{location: asking.location}, "", func(err error) bool { return cli.IsUsage(err) }},
+		"a bundle that is gone is not another": {
+			asking, "sha256:" + strings.Repeat("0", 64), func(err error) bool {
+				return errors.Is(err, store.ErrNotFound)
+			},
+		},
+		"a place without a root is no question": {
+			originFlags{location: asking.location}, "", func(err error) bool { return cli.IsUsage(err) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if origins, err := c.flags.origins(t.Context(), kyma(c.digest), ""); !c.judge(err) {

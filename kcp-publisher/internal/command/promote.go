@@ -72,11 +72,14 @@ func newPromote() *cobra.Command {
 	f := &promoteFlags{}
 	cmd := &cobra.Command{
 		Use: "promote MODULE", Short: "promote the version of one channel to another", Args: cli.Exactly(1, "a module"),
-		Long: "promote changes one version in the ModuleReleaseMeta of a module. With --git-url, it commits the change with a sign-off and pushes it to the\n" +
-			"branch or a new branch; it keeps the comments and formatting of the file. Without it, promote shows the affected runtimes, asks for a\n" +
+		Long: "promote changes one version in the ModuleReleaseMeta of a module. With --git-url, it commits the " +
+			"change with a sign-off and pushes it to the\n" +
+			"branch or a new branch; it keeps the comments and formatting of the file. Without it, promote shows the " +
+			"affected runtimes, asks for a\n" +
 			"confirmation and changes the ModuleReleaseMeta in the control plane.",
 		Example: "  kcp-publisher promote keda --from fast --to regular\n" +
-			"  kcp-publisher promote keda --from fast --to regular --git-url https://git.example/fleet --author 'Ann <ann@example.org>'",
+			"  kcp-publisher promote keda --from fast --to regular --git-url https://git.example/fleet --author 'Ann " +
+			"<ann@example.org>'",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
@@ -155,10 +158,7 @@ type wantedPromotion struct {
 
 // commitPromotion commits and pushes a promotion on top of the repository's branch.
 func commitPromotion(
-	ctx context.Context,
-	repository *git.Repository,
-	change git.Change,
-	want wantedPromotion,
+	ctx context.Context, repository *git.Repository, change git.Change, want wantedPromotion,
 ) (promoted, error) {
 	commit, objects, err := source.Commit(ctx, repository)
 	if err != nil {
@@ -178,7 +178,8 @@ func commitPromotion(
 		err = want.check(promotion)
 	}
 	if err != nil {
-		return promoted{}, fmt.Errorf("%s: %s: %w", where, strings.TrimSuffix(meta.Place, fmt.Sprintf(":%d", meta.Line)), err)
+		return promoted{},
+			fmt.Errorf("%s: %s: %w", where, strings.TrimSuffix(meta.Place, fmt.Sprintf(":%d", meta.Line)), err)
 	}
 	change.Files = map[string][]byte{meta.File: edited}
 	change.Message = promotion.Message(change.Name + " <" + change.Email + ">")
@@ -214,7 +215,9 @@ func releaseMeta(objects source.Objects, module string) (source.Written, error) 
 	case 1:
 		return found[0], nil
 	}
-	return source.Written{}, fmt.Errorf("module %s has a ModuleReleaseMeta in %s and another in %s: remove one", module, found[0].Place, found[1].Place)
+	return source.Written{},
+		fmt.Errorf("module %s has a ModuleReleaseMeta in %s and another in %s: remove one", module, found[0].Place,
+			found[1].Place)
 }
 
 func (p promoted) draw(out io.Writer) {
@@ -222,6 +225,7 @@ func (p promoted) draw(out io.Writer) {
 		fmt.Fprint(out, p.Preview)
 		return
 	}
-	fmt.Fprintf(out, "promoted  %s to %s in channel %s, which had %s\n", p.Module, p.To, p.Channel, cmp.Or(p.From, "no version"))
+	fmt.Fprintf(out, "promoted  %s to %s in channel %s, which had %s\n", p.Module, p.To, p.Channel,
+		cmp.Or(p.From, "no version"))
 	fmt.Fprintf(out, "commit    %s on branch %s\n", p.Commit, p.Branch)
 }

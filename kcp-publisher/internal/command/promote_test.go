@@ -62,7 +62,8 @@ func (r *repository) at(branch string) (message, file string) {
 }
 
 func (r *repository) promote(args ...string) []string {
-	return append([]string{"promote", "keda", "--git-url", r.url(), "--git-path", "fleet", "--from", "fast", "--to", "regular", "--author", "Ada Lovelace <ada@example.com>"}, args...)
+	return append([]string{"promote", "keda", "--git-url", r.url(), "--git-path", "fleet", "--from", "fast", "--to",
+		"regular", "--author", "Ada Lovelace <ada@example.com>"}, args...)
 }
 
 func TestPromoteCommitsOneLineWithASignOff(t *testing.T) {
@@ -72,7 +73,8 @@ func TestPromoteCommitsOneLineWithASignOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	message, file := r.at("master")
-	if want := "Ada Lovelace <ada@example.com>\nPromote keda to 2.0.0 in channel regular\n\nkeda, channel regular: 1.0.0 -> 2.0.0, as channel fast has it\n\nSigned-off-by: Ada Lovelace <ada@example.com>\n"; message != want {
+	if want := "Ada Lovelace <ada@example.com>\nPromote keda to 2.0.0 in channel regular\n\nkeda, channel regular: " +
+		"1.0.0 -> 2.0.0, as channel fast has it\n\nSigned-off-by: Ada Lovelace <ada@example.com>\n"; message != want {
 		t.Errorf("got\n%s\nwant\n%s", message, want)
 	}
 	if want := strings.Replace(releasesYAML, "1.0.0} # since", "2.0.0} # since", 1); file != want {
@@ -81,7 +83,8 @@ func TestPromoteCommitsOneLineWithASignOff(t *testing.T) {
 	if row.Commit == "" || row.Branch != "master" || row.From != "1.0.0" || row.To != "2.0.0" {
 		t.Errorf("says %+v", row)
 	}
-	if again := run(r.promote()...); again.code != cli.ExitDone || !strings.Contains(again.err, "there is nothing to promote: it has version 2.0.0") || again.out != "" {
+	if again := run(r.promote()...); again.code != cli.ExitDone ||
+		!strings.Contains(again.err, "there is nothing to promote: it has version 2.0.0") || again.out != "" {
 		t.Errorf("a second time: %+v", again)
 	}
 }
@@ -94,7 +97,9 @@ func TestPromoteCreatesAChannelOnlyWithTheFlag(t *testing.T) {
 	}
 	done(t, r.promote("--to", "slow", "--create")...)
 	message, file := r.at("master")
-	if !strings.Contains(message, "Promote keda to 2.0.0 in channel slow\n") || !strings.Contains(file, "{channel: slow, version: 2.0.0}") || !strings.Contains(file, "{channel: regular, version: 1.0.0}") {
+	if !strings.Contains(message, "Promote keda to 2.0.0 in channel slow\n") ||
+		!strings.Contains(file, "{channel: slow, version: 2.0.0}") ||
+		!strings.Contains(file, "{channel: regular, version: 1.0.0}") {
 		t.Errorf("got\n%s\n%s", message, file)
 	}
 }
@@ -102,7 +107,9 @@ func TestPromoteCreatesAChannelOnlyWithTheFlag(t *testing.T) {
 func TestPromoteDryRunChangesNothing(t *testing.T) {
 	r, hash := channels(t)
 	out := done(t, r.promote("--dry-run")...)
-	for _, want := range []string{"Author: Ada Lovelace <ada@example.com>", "Promote keda to 2.0.0", "Signed-off-by: Ada", "--- a/fleet/keda.yaml", "-  - {channel: regular, version: 1.0.0} # since May\n+  - {channel: regular, version: 2.0.0} # since May"} {
+	for _, want := range []string{"Author: Ada Lovelace <ada@example.com>", "Promote keda to 2.0.0",
+		"Signed-off-by: Ada", "--- a/fleet/keda.yaml",
+		"-  - {channel: regular, version: 1.0.0} # since May\n+  - {channel: regular, version: 2.0.0} # since May"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in\n%s", want, out)
 		}
@@ -123,7 +130,8 @@ func TestPromoteToANewBranch(t *testing.T) {
 	if head, err := r.git.Head(); err != nil || head.Hash().String() != hash {
 		t.Errorf("master is at %v, %v", head, err)
 	}
-	if again := run(r.promote("--branch", "keda-2")...); again.code != cli.ExitFailed || !strings.Contains(again.err, "branch keda-2 exists already") {
+	if again := run(r.promote("--branch", "keda-2")...); again.code != cli.ExitFailed ||
+		!strings.Contains(again.err, "branch keda-2 exists already") {
 		t.Errorf("a second time: %+v", again)
 	}
 }
@@ -140,16 +148,31 @@ func TestInvalidPromotionsAreRefused(t *testing.T) {
 		code int
 		want string
 	}{
-		"nobody commits":           {[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage, "--author is required"},
-		"an author without a name": {r.promote("--author", "ada@example.com"), cli.ExitUsage, `--author "ada@example.com": want "NAME <ADDRESS>"`},
-		"a tag":                    {r.promote("--git-tag", "v1"), cli.ExitUsage, "--git-tag: commits need a branch"},
-		"no repository":            {r.promote("--git-url", folder), cli.ExitFailed, "repository does not exist"},
-		"no such folder":           {r.promote("--git-path", "nowhere"), cli.ExitFailed, "folder nowhere"},
-		"a channel of nothing":     {r.promote("--from", "slow"), cli.ExitFailed, "commit " + hash + " of " + r.url() + `: fleet/keda.yaml: line 8: module keda: channel "slow" has no version`},
-		"an older version":         {r.promote("--from", "regular", "--to", "fast"), cli.ExitFailed, "it has version 2.0.0, and 1.0.0 is older"},
-		"a key that is none":       {r.promote("--git-signing-key", key), cli.ExitUsage, "--git-signing-key: "},
-		"a module of nobody":       {append(r.promote(), "--", "extra"), cli.ExitUsage, "want a module, got 2 arguments"},
-		"a folder":                 {r.promote("--git-url", r.dir+"/nowhere"), cli.ExitFailed, "repository does not exist"},
+		"nobody commits": {
+			[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage,
+			"--author is required",
+		},
+		"an author without a name": {
+			r.promote("--author", "ada@example.com"), cli.ExitUsage,
+			`--author "ada@example.com": want "NAME <ADDRESS>"`,
+		},
+		"a tag":          {r.promote("--git-tag", "v1"), cli.ExitUsage, "--git-tag: commits need a branch"},
+		"no repository":  {r.promote("--git-url", folder), cli.ExitFailed, "repository does not exist"},
+		"no such folder": {r.promote("--git-path", "nowhere"), cli.ExitFailed, "folder nowhere"},
+		"a channel of nothing": {
+			r.promote("--from", "slow"), cli.ExitFailed, "commit " + hash + " of " + r.url() +
+				`: fleet/keda.yaml: line 8: module keda: channel "slow" has no version`,
+		},
+		"an older version": {
+			r.promote("--from", "regular", "--to", "fast"), cli.ExitFailed, "it has version 2.0.0, and 1.0.0 is older",
+		},
+		"a key that is none": {r.promote("--git-signing-key", key), cli.ExitUsage, "--git-signing-key: "},
+		"a module of nobody": {
+			append(r.promote(), "--", "extra"), cli.ExitUsage, "want a module, got 2 arguments",
+		},
+		"a folder": {
+			r.promote("--git-url", r.dir+"/nowhere"), cli.ExitFailed, "repository does not exist",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := run(c.args...); got.code != c.code || !strings.Contains(got.err, c.want) {
@@ -157,7 +180,8 @@ func TestInvalidPromotionsAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if got := run(append([]string{"promote", "mail"}, r.promote()[2:]...)...); got.code != cli.ExitFailed || !strings.Contains(got.err, "module mail: no ModuleReleaseMeta found") {
+	if got := run(append([]string{"promote", "mail"}, r.promote()[2:]...)...); got.code != cli.ExitFailed ||
+		!strings.Contains(got.err, "module mail: no ModuleReleaseMeta found") {
 		t.Errorf("%+v", got)
 	}
 }
@@ -167,14 +191,24 @@ func TestRunRefusesGitFlagsWithoutARepository(t *testing.T) {
 		args []string
 		want string
 	}{
-		"a branch of nothing":    {[]string{"--git-branch", "main"}, "--git-url is required"},
-		"pruning nothing":        {[]string{"--git-prune-all"}, "--git-url is required"},
-		"a share of nothing":     {[]string{"--git-prune-percent", "20"}, "--git-url is required"},
-		"a number of nothing":    {[]string{"--git-prune-count", "0"}, "--git-url is required"},
-		"one publisher of many":  {[]string{"--git-url", "https://git.example/x", "--watch-label-selector", "shard=one"}, "use it with a single publisher without a selector"},
-		"a password in the URL":  {[]string{"--git-url", "https://ada:hunter2@git.example/x"}, "--git-url: the URL contains credentials"},
-		"no time between":        {[]string{"--git-url", "https://git.example/x", "--git-poll-interval", "0s"}, "--git-poll-interval: 0s: want more than 0"},
-		"credentials of nothing": {[]string{"--git-url", "https://git.example/x", "--git-credentials", t.TempDir()}, "--git-credentials: "},
+		"a branch of nothing": {[]string{"--git-branch", "main"}, "--git-url is required"},
+		"pruning nothing":     {[]string{"--git-prune-all"}, "--git-url is required"},
+		"a share of nothing":  {[]string{"--git-prune-percent", "20"}, "--git-url is required"},
+		"a number of nothing": {[]string{"--git-prune-count", "0"}, "--git-url is required"},
+		"one publisher of many": {
+			[]string{"--git-url", "https://git.example/x", "--watch-label-selector", "shard=one"},
+			"use it with a single publisher without a selector",
+		},
+		"a password in the URL": {
+			[]string{"--git-url", "https://ada:hunter2@git.example/x"}, "--git-url: the URL contains credentials",
+		},
+		"no time between": {
+			[]string{"--git-url", "https://git.example/x", "--git-poll-interval", "0s"},
+			"--git-poll-interval: 0s: want more than 0",
+		},
+		"credentials of nothing": {
+			[]string{"--git-url", "https://git.example/x", "--git-credentials", t.TempDir()}, "--git-credentials: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := run(append([]string{"run", "--location", "registry.example/fleet"}, c.args...)...)

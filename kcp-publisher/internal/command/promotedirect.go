@@ -20,7 +20,8 @@ import (
 
 // direct promotes in the control plane: it shows the effect, asks, and patches the ModuleReleaseMeta.
 func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
-	for flag, given := range map[string]bool{"--author": f.commits.author != "", "--branch": f.branch != "", "--git-signing-key": f.commits.key != ""} {
+	for flag, given := range map[string]bool{"--author": f.commits.author != "", "--branch": f.branch != "",
+		"--git-signing-key": f.commits.key != ""} {
 		if given {
 			return cli.Usage(fmt.Errorf("%s: needs --git-url", flag))
 		}
@@ -42,10 +43,7 @@ func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
 	if commit := meta.Annotations[v1beta2.AnnotationGitCommit]; commit != "" {
 		return fmt.Errorf(
 			"module %s: commit %.300q defines its ModuleReleaseMeta %s, and would undo the change: use --git-url",
-			module,
-			commit,
-			meta.Name,
-		)
+			module, commit, meta.Name)
 	}
 	next := meta.DeepCopy()
 	promotion, err := promote.In(&next.Spec, f.from, f.to, f.create)
@@ -72,13 +70,8 @@ type directPromotion struct {
 }
 
 func (f *promoteFlags) apply(
-	ctx context.Context,
-	cmd *cobra.Command,
-	api client.Client,
-	meta v1beta2.ModuleReleaseMeta,
-	next *v1beta2.ModuleReleaseMeta,
-	p promote.Promotion,
-	effect difference,
+	ctx context.Context, cmd *cobra.Command, api client.Client, meta v1beta2.ModuleReleaseMeta,
+	next *v1beta2.ModuleReleaseMeta, p promote.Promotion, effect difference,
 ) error {
 	result := directPromotion{Promotion: p, Effect: effect}
 	out := cmd.OutOrStdout()

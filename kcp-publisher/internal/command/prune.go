@@ -37,18 +37,26 @@ func newRegistryPrune() *cobra.Command {
 	f := &registryPruneFlags{}
 	cmd := &cobra.Command{
 		Use: "prune", Short: "remove unused data from the registry", Args: cli.Exactly(0, "no arguments"),
-		Long: "prune reads the bundles of all runtimes and removes superseded bundles with their signatures, unreferenced documents and content,\n" +
-			"expired lists of images, and with --sole-publisher or --gone the data of deleted runtimes. It needs credentials with the right to\n" +
-			"delete. It keeps roots of trust, components and unknown data. The registry's own garbage collection frees the space later.",
+		Long: "prune reads the bundles of all runtimes and removes superseded bundles with their signatures, " +
+			"unreferenced documents and content,\n" +
+			"expired lists of images, and with --sole-publisher or --gone the data of deleted runtimes. It needs " +
+			"credentials with the right to\n" +
+			"delete. It keeps roots of trust, components and unknown data. The registry's own garbage collection " +
+			"frees the space later.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringVar(&f.trust, "trust", "", "root of trust file from kcp-publisher keys init; the oldest one with bundles in the registry")
+	flags.StringVar(&f.trust, "trust", "",
+		"root of trust file from kcp-publisher keys init; the oldest one with bundles in the registry")
 	f.api.add(flags, "the Kymas")
-	flags.StringArrayVar(&f.gone, "gone", nil, "id of a deleted runtime without a Kyma; all its data is removed at once")
-	flags.BoolVar(&f.sole, "sole-publisher", false, "confirms that no other control plane or publish writes below the prefix; a runtime without a Kyma counts as deleted once its last bundle has expired")
-	flags.DurationVar(&f.minAge, "min-age", 30*24*time.Hour, "minimum time that data must be unused before it is removed, at least 24h")
+	flags.StringArrayVar(&f.gone, "gone", nil,
+		"id of a deleted runtime without a Kyma; all its data is removed at once")
+	flags.BoolVar(&f.sole, "sole-publisher", false,
+		"confirms that no other control plane or publish writes below the prefix; a runtime without a Kyma counts as "+
+			"deleted once its last bundle has expired")
+	flags.DurationVar(&f.minAge, "min-age", 30*24*time.Hour,
+		"minimum time that data must be unused before it is removed, at least 24h")
 	flags.IntVar(&f.limit, "limit", 1000, "maximum number of manifests to remove")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the data that would be removed, and record nothing")
 	cli.OutputFlag(flags, &f.format)
@@ -68,7 +76,8 @@ type pruned struct {
 const minPruneAge = 24 * time.Hour
 
 func (f *registryPruneFlags) run(cmd *cobra.Command) error {
-	if err := cli.RequireFlags(cli.Required{Flag: "--to", Given: f.to != ""}, cli.Required{Flag: "--trust", Given: f.trust != ""}); err != nil {
+	if err := cli.RequireFlags(cli.Required{Flag: "--to", Given: f.to != ""},
+		cli.Required{Flag: "--trust", Given: f.trust != ""}); err != nil {
 		return err
 	}
 	switch {
@@ -102,16 +111,20 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	}
 	planned := prune.Decide(inventory, noted, source.Rules)
 	for _, reason := range inventory.Unknown {
-		fmt.Fprintf(cmd.ErrOrStderr(), "shared data is not removed, because not all of its users are known: %s\n", reason)
+		fmt.Fprintf(cmd.ErrOrStderr(), "shared data is not removed, because not all of its users are known: %s\n",
+			reason)
 	}
 	for _, runtime := range inventory.Runtimes {
 		if runtime.Overlong {
-			fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s: only its last %d bundles count as used; others within %s do not: find out why its Kyma changes so often\n",
+			fmt.Fprintf(cmd.ErrOrStderr(),
+				"runtime %s: only its last %d bundles count as used; others within %s do not: find out why its Kyma "+
+					"changes so often\n",
 				runtime.ID, len(runtime.Bundles), f.minAge)
 		}
 	}
 	for _, id := range prune.Strangers(inventory, planned) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s has no Kyma in %s and is kept: if it was deleted, add --gone\n", id, f.api.namespace)
+		fmt.Fprintf(cmd.ErrOrStderr(), "runtime %s has no Kyma in %s and is kept: if it was deleted, add --gone\n", id,
+			f.api.namespace)
 	}
 	removed := 0
 	if !f.dryRun {
@@ -120,11 +133,15 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 			removed, err = prune.Remove(ctx, place, planned)
 		}
 		if left > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d of %d unused manifests were not recorded, because the record is full: they wait until older ones are removed\n", left, len(planned.Noted))
+			fmt.Fprintf(cmd.ErrOrStderr(),
+				"%d of %d unused manifests were not recorded, because the record is full: they wait until older ones "+
+					"are removed\n", left, len(planned.Noted))
 		}
 	}
 	rows := f.rows(planned, removed)
-	return errors.Join(err, cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPruned(out, rows, planned, f.dryRun) }))
+	return errors.Join(err, cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) {
+		drawPruned(out, rows, planned, f.dryRun)
+	}))
 }
 
 // source reads the runtimes of the Kymas and the root of trust.
@@ -149,7 +166,8 @@ func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (pru
 			return prune.Source{}, cli.Usage(fmt.Errorf("--gone %s: %w", id, err))
 		}
 		if _, there := kymas[id]; there {
-			return prune.Source{}, cli.Usage(fmt.Errorf("--gone %s: a Kyma in %s has this runtime", id, f.api.namespace))
+			return prune.Source{},
+				cli.Usage(fmt.Errorf("--gone %s: a Kyma in %s has this runtime", id, f.api.namespace))
 		}
 	}
 	return prune.Source{
@@ -169,7 +187,10 @@ func (f *registryPruneFlags) kymas(ctx context.Context) (map[string][]digest.Dig
 		return nil, fmt.Errorf("list Kymas in %s: %w", f.api.namespace, err)
 	}
 	if len(list.Items) == 0 {
-		return nil, fmt.Errorf("no Kymas found in namespace %s: set --namespace to the namespace of the fleet's Kymas; an empty fleet is never pruned", f.api.namespace)
+		return nil,
+			fmt.Errorf(
+				"no Kymas found in namespace %s: set --namespace to the namespace of the fleet's Kymas; an empty "+
+					"fleet is never pruned", f.api.namespace)
 	}
 	return rememberedBundles(list.Items), nil
 }
@@ -207,12 +228,17 @@ func (f *registryPruneFlags) rows(planned prune.Plan, removed int) []pruned {
 		} else if i >= removed {
 			action = "not removed"
 		}
-		rows = append(rows, pruned{Repository: r.Repository, Tags: append([]string{}, r.Tags...), Digest: r.Descriptor.Digest.String(), Action: action, Reason: r.Reason})
+		rows = append(rows, pruned{
+			Repository: r.Repository, Tags: append([]string{}, r.Tags...), Digest: r.Descriptor.Digest.String(),
+			Action: action, Reason: r.Reason,
+		})
 	}
 	for _, w := range planned.Waiting {
 		rows = append(rows, pruned{
-			Repository: w.Repository, Tags: append([]string{}, w.Tags...), Digest: w.Descriptor.Digest.String(), Action: "waits",
-			Reason: fmt.Sprintf("%s, can be removed after %s", w.Reason, w.Since.Add(f.minAge).UTC().Format(time.DateOnly)),
+			Repository: w.Repository, Tags: append([]string{}, w.Tags...), Digest: w.Descriptor.Digest.String(),
+			Action: "waits",
+			Reason: fmt.Sprintf("%s, can be removed after %s", w.Reason,
+				w.Since.Add(f.minAge).UTC().Format(time.DateOnly)),
 		})
 	}
 	return rows
@@ -226,11 +252,15 @@ func drawPruned(out io.Writer, rows []pruned, planned prune.Plan, dryRun bool) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"REPOSITORY", "TAG", "DIGEST", "ACTION", "REASON"})
 	for _, row := range rows {
-		t.AppendRow(table.Row{row.Repository, strings.Join(row.Tags, ", "), shortDigest(row.Digest), row.Action, row.Reason})
+		t.AppendRow(table.Row{
+			row.Repository, strings.Join(row.Tags, ", "), shortDigest(row.Digest), row.Action, row.Reason,
+		})
 	}
 	t.Render()
 	fmt.Fprintln(out, planned)
 	if !dryRun && len(planned.Remove) > 0 {
-		fmt.Fprintln(out, "run the registry's garbage collection in an hour to free the space; until then publishers can detect missing data (docs/guides/registry.md)")
+		fmt.Fprintln(out,
+			"run the registry's garbage collection in an hour to free the space; until then publishers can detect "+
+				"missing data (docs/guides/registry.md)")
 	}
 }

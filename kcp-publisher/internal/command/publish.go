@@ -53,25 +53,33 @@ type publishFlags struct {
 func newPublish(*cli.Root) *cobra.Command {
 	f := &publishFlags{}
 	cmd := &cobra.Command{
-		Use: "publish", Short: "publish YAML files to runtimes without a Kubernetes control plane", Args: cli.Exactly(0, "no arguments"),
-		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or Git repository, resolves them and pushes one signed bundle per Kyma.\n" +
-			"It skips runtimes whose bundle is already correct, so a second run pushes nothing. Annotations and labels of Kymas have the same\n" +
+		Use: "publish", Short: "publish YAML files to runtimes without a Kubernetes control plane",
+		Args: cli.Exactly(0, "no arguments"),
+		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or Git repository, resolves " +
+			"them and pushes one signed bundle per Kyma.\n" +
+			"It skips runtimes whose bundle is already correct, so a second run pushes nothing. Annotations and " +
+			"labels of Kymas have the same\n" +
 			"meaning as for `run`; settings that need a control plane are reported and ignored.\n" +
-			"The exit code is 1 if publishing to a runtime failed or a requested module did not resolve; the bundle then contains the other modules.",
+			"The exit code is 1 if publishing to a runtime failed or a requested module did not resolve; the bundle " +
+			"then contains the other modules.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.from, "from", "", "folder or URL of a Git repository with YAML files; common transport archives in it are component sources too")
+	flags.StringVar(&f.from, "from", "",
+		"folder or URL of a Git repository with YAML files; common transport archives in it are component sources too")
 	f.git.add(flags)
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
 	f.components.add(flags)
 	f.settings.add(flags)
 	restrictedFlag(flags, &f.restricted)
 	f.maintenance.add(flags)
-	flags.DurationVar(&f.validity, "validity", defaultValidity, "minimum validity of a bundle; it is renewed after a third of its validity")
+	flags.DurationVar(&f.validity, "validity", defaultValidity,
+		"minimum validity of a bundle; it is renewed after a third of its validity")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "number of runtimes to publish at once")
 	publisherKeyFlags(flags, &f.keys)
-	flags.StringVar(&f.state, "state", "", "file that records the published bundles, to detect old bundles in the registry; default: published.json in the --keys folder")
+	flags.StringVar(&f.state, "state", "",
+		"file that records the published bundles, to detect old bundles in the registry; default: published.json in "+
+			"the --keys folder")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the bundles that would be pushed, and write nothing")
 	flags.BoolVar(&f.allowUnresolved, "allow-unresolved", false, "exit with 0 even if modules did not resolve")
 	cli.OutputFlag(flags, &f.format)
@@ -82,11 +90,14 @@ func newPublish(*cli.Root) *cobra.Command {
 
 // restrictedFlag adds the flag with lifecycle-manager's name.
 func restrictedFlag(flags *pflag.FlagSet, into *[]string) {
-	flags.StringSliceVar(into, "restricted-default-modules", nil, "modules that are limited to Kymas matching the kymaSelector of their ModuleReleaseMeta, or to no Kyma without one; separated by commas")
+	flags.StringSliceVar(into, "restricted-default-modules", nil,
+		"modules that are limited to Kymas matching the kymaSelector of their ModuleReleaseMeta, or to no Kyma "+
+			"without one; separated by commas")
 }
 
 func attachFlag(flags *pflag.FlagSet, into *bool) {
-	flags.BoolVar(into, "attach-cosign", false, "also push a signature of every new bundle as an OCI referrer, for cosign verify")
+	flags.BoolVar(into, "attach-cosign", false,
+		"also push a signature of every new bundle as an OCI referrer, for cosign verify")
 }
 
 // defaultValidity is the default validity of a bundle: longer than an outage over a weekend, short enough to detect a
@@ -110,7 +121,8 @@ type published struct {
 }
 
 func (f *publishFlags) run(cmd *cobra.Command) error {
-	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""}, cli.Required{Flag: "--to", Given: f.to != ""}); err != nil {
+	if err := cli.RequireFlags(cli.Required{Flag: "--from", Given: f.from != ""},
+		cli.Required{Flag: "--to", Given: f.to != ""}); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
@@ -142,7 +154,9 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	maintenance, err := f.maintenance.maintenance(func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) })
+	maintenance, err := f.maintenance.maintenance(func(remark string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
+	})
 	if err != nil {
 		return err
 	}
@@ -158,7 +172,10 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if len(objects.Kymas) == 0 {
 		return fmt.Errorf("--from %s: no Kyma found, so no runtime can receive a bundle", f.from)
 	}
-	rules := plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Watchers: watchers, Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source}
+	rules := plan.Rules{
+		Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Watchers: watchers,
+		Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source,
+	}
 	kymas := offline(objects, cmd.ErrOrStderr())
 	file, err := f.memory(ctx, publisher.Place, cmd.ErrOrStderr())
 	if err != nil {
@@ -172,7 +189,8 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if f.dryRun {
 		wouldPush(rows)
 	}
-	if err := cli.Print(cmd.OutOrStdout(), f.format, rows, func(out io.Writer) { drawPublished(out, rows) }); err != nil {
+	if err := cli.Print(cmd.OutOrStdout(), f.format, rows,
+		func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
 	return f.verdict(rows)
@@ -202,7 +220,9 @@ func (f *publishFlags) verdict(rows []published) error {
 	case failed > 0:
 		return fmt.Errorf("%d of %d runtimes could not be published", failed, len(rows))
 	case len(unresolved) > 0 && !f.allowUnresolved:
-		return fmt.Errorf("modules of %d of %d runtimes did not resolve (%s): see their problems, or accept them with --allow-unresolved", len(unresolved), len(rows), named(unresolved))
+		return fmt.Errorf(
+			"modules of %d of %d runtimes did not resolve (%s): see their problems, or accept them with "+
+				"--allow-unresolved", len(unresolved), len(rows), named(unresolved))
 	}
 	return nil
 }
@@ -232,7 +252,9 @@ func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
 // offline returns the Kymas prepared for planning without a control plane, and reports ignored objects to out.
 func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	for _, p := range objects.Policies {
-		fmt.Fprintf(out, "RolloutPolicy %s is ignored, because rollouts require a control plane: every runtime gets its channel's version\n", p.Name)
+		fmt.Fprintf(out,
+			"RolloutPolicy %s is ignored, because rollouts require a control plane: every runtime gets its channel's "+
+				"version\n", p.Name)
 	}
 	for _, p := range objects.Trains {
 		fmt.Fprintf(out, "PromotionPolicy %s is ignored, because promotions require a control plane\n", p.Name)
@@ -282,7 +304,8 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 		}
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, Recheck: time.Hour, Components: components.reader, Requires: components.requires(),
+		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, Recheck: time.Hour,
+		Components: components.reader, Requires: components.requires(),
 		AttachCosign: f.attachCosign,
 	})
 	if err != nil {
@@ -347,7 +370,10 @@ func (m memory) close() error {
 	return m.file.Close()
 }
 
-func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory memory, progress io.Writer) []published {
+func (f *publishFlags) publishAll(
+	ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot,
+	rules plan.Rules, memory memory, progress io.Writer,
+) []published {
 	rows := make([]published, len(kymas))
 	advance := cli.Steps(progress, "publishing", len(kymas))
 	group := errgroup.Group{}
@@ -364,7 +390,10 @@ func (f *publishFlags) publishAll(ctx context.Context, publisher *publish.Publis
 	return rows
 }
 
-func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory memory) published {
+func publishOne(
+	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
+	memory memory,
+) published {
 	id := plan.RuntimeID(kyma)
 	if plan.Skipped(kyma) {
 		return published{Runtime: id, Action: "skipped", Modules: []string{}}
@@ -374,8 +403,10 @@ func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2
 		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
 	}
 	row := published{
-		Runtime: id, Action: "unchanged", Sequence: outcome.Published.Predicate.Sequence, Digest: outcome.Published.Digest.String(),
-		Removals: outcome.Published.Predicate.Removals, Problems: outcome.Problems, Modules: []string{}, Reason: outcome.Reason,
+		Runtime: id, Action: "unchanged", Sequence: outcome.Published.Predicate.Sequence,
+		Digest:   outcome.Published.Digest.String(),
+		Removals: outcome.Published.Predicate.Removals, Problems: outcome.Problems, Modules: []string{},
+		Reason: outcome.Reason,
 	}
 	if outcome.Pushed {
 		row.Action = "pushed"
@@ -391,7 +422,10 @@ func publishOne(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2
 }
 
 // publishRemembered publishes a Kyma after its recorded bundle, and records the new one.
-func publishRemembered(ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules, memory memory) (publish.Outcome, error) {
+func publishRemembered(
+	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
+	memory memory,
+) (publish.Outcome, error) {
 	if _, _, err := rules.Allowed(kyma); err != nil {
 		return publish.Outcome{}, err
 	}
@@ -432,7 +466,10 @@ func drawPublished(out io.Writer, rows []published) {
 				problems = append(problems, text)
 			}
 		}
-		t.AppendRow(table.Row{row.Runtime, row.Action, row.Reason, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "), problems})
+		t.AppendRow(table.Row{
+			row.Runtime, row.Action, row.Reason, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "),
+			problems,
+		})
 	}
 	t.Render()
 }

@@ -18,7 +18,8 @@ import (
 )
 
 func kymaYAML(name, id string, modules ...string) string {
-	text := "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: " + name + ", namespace: kcp-system, labels: {kyma-project.io/runtime-id: " + id + "}}\n" +
+	text := "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: " + name +
+		", namespace: kcp-system, labels: {kyma-project.io/runtime-id: " + id + "}}\n" +
 		"spec:\n  channel: regular\n  modules:\n"
 	for _, m := range modules {
 		text += "  - name: " + m + "\n"
@@ -40,7 +41,8 @@ func fleetFolder(t *testing.T) string {
 func publishTo(t *testing.T, from, layout, keys string) []published {
 	t.Helper()
 	var rows []published
-	if err := json.Unmarshal([]byte(done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "--allow-unresolved", "-o", "json")), &rows); err != nil {
+	if err := json.Unmarshal([]byte(done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
+		"--allow-unresolved", "-o", "json")), &rows); err != nil {
 		t.Fatal(err)
 	}
 	return rows
@@ -74,7 +76,8 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 	t.Run("A change for one runtime is pushed to that runtime only", func(t *testing.T) {
 		write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1"))
 		third := publishTo(t, from, layout, keys)
-		if third[0].Action != "pushed" || third[0].Sequence <= first[0].Sequence || !slices.Equal(third[0].Removals, []string{"keda"}) || len(third[0].Modules) != 0 {
+		if third[0].Action != "pushed" || third[0].Sequence <= first[0].Sequence ||
+			!slices.Equal(third[0].Removals, []string{"keda"}) || len(third[0].Modules) != 0 {
 			t.Errorf("got %+v", third[0])
 		}
 		if third[1].Action != "unchanged" {
@@ -102,14 +105,16 @@ func TestPublishDryRunWritesNothing(t *testing.T) {
 	layout, keysBefore := filepath.Join(dir, "layout"), namesIn(t, keys)
 	dry := func() []published {
 		var rows []published
-		out := done(t, "publish", "--dry-run", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "--allow-unresolved", "-o", "json")
+		out := done(t, "publish", "--dry-run", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
+			"--allow-unresolved", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &rows); err != nil {
 			t.Fatal(err)
 		}
 		return rows
 	}
 	for _, row := range dry() {
-		if row.Action != "would-push" || row.Digest != "" || !slices.Equal(row.Modules, []string{"keda@1.0.0"}) || row.Reason == "" {
+		if row.Action != "would-push" || row.Digest != "" || !slices.Equal(row.Modules, []string{"keda@1.0.0"}) ||
+			row.Reason == "" {
 			t.Errorf("got %+v", row)
 		}
 	}
@@ -119,7 +124,8 @@ func TestPublishDryRunWritesNothing(t *testing.T) {
 	publishTo(t, from, layout, keys)
 	write(t, filepath.Join(from, "one.yaml"), kymaYAML("one", "r-1"))
 	index := read(t, filepath.Join(layout, "index.json"))
-	if rows := dry(); rows[0].Action != "would-push" || !slices.Equal(rows[0].Removals, []string{"keda"}) || rows[1].Action != "unchanged" {
+	if rows := dry(); rows[0].Action != "would-push" || !slices.Equal(rows[0].Removals, []string{"keda"}) ||
+		rows[1].Action != "unchanged" {
 		t.Errorf("after a change: %+v", rows)
 	}
 	if read(t, filepath.Join(layout, "index.json")) != index {
@@ -147,10 +153,12 @@ func TestUnresolvedModuleFailsUnlessAllowed(t *testing.T) {
 	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keys, "-o", "json"}
 	o := run(args...)
 	var rows []published
-	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || rows[0].Action != "pushed" || rows[1].Action != "pushed" {
+	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || rows[0].Action != "pushed" ||
+		rows[1].Action != "pushed" {
 		t.Errorf("what resolved was not published: %v, %+v", err, rows)
 	}
-	if want := "modules of 1 of 2 runtimes did not resolve (r-2): see their problems, or accept them with --allow-unresolved"; o.code != cli.ExitFailed || !strings.Contains(o.err, want) {
+	if want := "modules of 1 of 2 runtimes did not resolve (r-2): see their problems, or accept them with " +
+		"--allow-unresolved"; o.code != cli.ExitFailed || !strings.Contains(o.err, want) {
 		t.Errorf("exit code %d, %s", o.code, o.err)
 	}
 	if o := run(append(args, "--allow-unresolved")...); o.code != cli.ExitDone {
@@ -163,7 +171,8 @@ func TestUnresolvedModuleFailsUnlessAllowed(t *testing.T) {
 }
 
 func TestFolderWithoutKymasIsAnError(t *testing.T) {
-	o := run("publish", "--from", t.TempDir(), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", keyFolder(t))
+	o := run("publish", "--from", t.TempDir(), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys",
+		keyFolder(t))
 	if o.code != cli.ExitFailed || !strings.Contains(o.err, "no Kyma found") {
 		t.Errorf("%+v", o)
 	}
@@ -176,12 +185,14 @@ func TestMissingComponentAffectsOnlyItsModule(t *testing.T) {
 	}
 	rows := publishTo(t, from, layout, keys)
 	for _, row := range rows {
-		if row.Action != "pushed" || len(row.Modules) != 0 || len(row.Problems) == 0 || !strings.Contains(row.Problems[0].Message, "kyma-project.io/module/keda:1.0.0") {
+		if row.Action != "pushed" || len(row.Modules) != 0 || len(row.Problems) == 0 ||
+			!strings.Contains(row.Problems[0].Message, "kyma-project.io/module/keda:1.0.0") {
 			t.Errorf("got %+v", row)
 		}
 	}
 	writeArchive(t, filepath.Join(from, "components"), "kyma-project.io/module/keda", "1.0.0")
-	if rows := publishTo(t, from, layout, keys); rows[0].Action != "pushed" || len(rows[0].Modules) != 1 || rows[0].Problems != nil {
+	if rows := publishTo(t, from, layout, keys); rows[0].Action != "pushed" || len(rows[0].Modules) != 1 ||
+		rows[0].Problems != nil {
 		t.Errorf("got %+v", rows[0])
 	}
 }
@@ -191,7 +202,8 @@ func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
 	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
 	layout := filepath.Join(t.TempDir(), "layout")
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
-	if o.code != cli.ExitFailed || !strings.Contains(o.err, "several Kymas named runtime id r-1, and no operator has assigned it") {
+	if o.code != cli.ExitFailed ||
+		!strings.Contains(o.err, "several Kymas named runtime id r-1, and no operator has assigned it") {
 		t.Errorf("%+v", o)
 	}
 	if _, err := os.Stat(layout); !os.IsNotExist(err) {
@@ -204,27 +216,37 @@ func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
 func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	from, layout, keyDir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	kyma := func(name, annotations string) {
-		write(t, filepath.Join(from, name+".yaml"), strings.Replace(kymaYAML(name, "r-"+name, "keda"), "labels: {", "annotations: {"+annotations+"}, labels: {", 1))
+		write(t, filepath.Join(from, name+".yaml"),
+			strings.Replace(kymaYAML(name, "r-"+name, "keda"), "labels: {", "annotations: {"+annotations+"}, labels: {",
+				1))
 	}
 	kyma("ship", "kyma-pull.dev/carried: 2160h, kyma-pull.dev/autonomy: Catalog, kyma-pull.dev/revoked-keys: abc")
-	kyma("bare", "operator.kyma-project.io/sync-module-catalog: \"false\", operator.kyma-project.io/sync-no-module-copy: \"true\"")
+	kyma("bare",
+		"operator.kyma-project.io/sync-module-catalog: \"false\", operator.kyma-project.io/sync-no-module-copy: "+
+			"\"true\"")
 	kyma("bad", "kyma-pull.dev/carried: a year")
-	write(t, filepath.Join(from, "skipped.yaml"), strings.Replace(kymaYAML("skipped", "r-skipped"), "labels: {", "labels: {operator.kyma-project.io/skip-reconciliation: \"true\", ", 1))
-	write(t, filepath.Join(from, "policy.yaml"), "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: careful}\nspec: {modules: [keda], waves: [{name: all, percent: 100}]}\n")
+	write(t, filepath.Join(from, "skipped.yaml"),
+		strings.Replace(kymaYAML("skipped", "r-skipped"), "labels: {",
+			"labels: {operator.kyma-project.io/skip-reconciliation: \"true\", ", 1))
+	write(t, filepath.Join(from, "policy.yaml"),
+		"apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: careful}\nspec: {modules: "+
+			"[keda], waves: [{name: all, percent: 100}]}\n")
 
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyDir, "-o", "json")
 	var rows []published
 	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != cli.ExitFailed {
 		t.Fatalf("%v, %+v", err, o)
 	}
-	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ", "RolloutPolicy careful is ignored, because "} {
+	for _, want := range []string{"Kyma ship: annotation kyma-pull.dev/revoked-keys is ignored: ",
+		"RolloutPolicy careful is ignored, because "} {
 		if strings.Count(o.err, want) != 1 {
 			t.Errorf("no %q in\n%s", want, o.err)
 		}
 	}
 	for _, row := range rows {
 		want := map[string]string{"r-bad": "failed", "r-skipped": "skipped"}[row.Runtime]
-		if row.Action != cmp.Or(want, "pushed") || (row.Reason == plan.ReasonFirst) != (want == "") || (row.Error != "") != (want == "failed") {
+		if row.Action != cmp.Or(want, "pushed") || (row.Reason == plan.ReasonFirst) != (want == "") ||
+			(row.Error != "") != (want == "failed") {
 			t.Errorf("got %+v", row)
 		}
 	}
@@ -244,10 +266,12 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 		t.Errorf("a Kyma that is to be left alone got %+v", last.Predicate)
 	}
 	ship, usual, bare := read("r-ship"), read("r-1"), read("r-bare")
-	if life := ship.Predicate.ExpiresAt.Sub(ship.Predicate.IssuedAt); life != 2160*time.Hour || ship.State.Settings.Autonomy != "Catalog" {
+	if life := ship.Predicate.ExpiresAt.Sub(ship.Predicate.IssuedAt); life != 2160*time.Hour ||
+		ship.State.Settings.Autonomy != "Catalog" {
 		t.Errorf("the ship's bundle is valid for %s with %+v", life, ship.State.Settings)
 	}
-	if life := usual.Predicate.ExpiresAt.Sub(usual.Predicate.IssuedAt); life != defaultValidity || usual.CatalogBlob.Digest == bare.CatalogBlob.Digest {
+	if life := usual.Predicate.ExpiresAt.Sub(usual.Predicate.IssuedAt); life != defaultValidity ||
+		usual.CatalogBlob.Digest == bare.CatalogBlob.Digest {
 		t.Errorf("another's bundle is valid for %s, and its catalog is %s", life, usual.CatalogBlob.Digest)
 	}
 	if len(bare.State.Kyma.Spec.Modules) != 0 || len(bare.State.Manifests) != 1 {
@@ -258,7 +282,8 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 func TestPublishRefusesUnlistedPublisherKey(t *testing.T) {
 	dir, other := keyFolder(t), keyFolder(t)
 	write(t, filepath.Join(dir, keys.FilePublisherKey), read(t, filepath.Join(other, keys.FilePublisherKey)))
-	o := run("publish", "--from", fleetFolder(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", dir)
+	o := run("publish", "--from", fleetFolder(t), "--to", "oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys",
+		dir)
 	if o.code != cli.ExitRefused || !strings.Contains(o.err, "is not listed in the root of trust") {
 		t.Errorf("%+v", o)
 	}

@@ -24,17 +24,21 @@ func newReconcile() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "reconcile [RUNTIME...]", Short: "trigger reconciliation of runtimes",
-		Long: "reconcile makes the publisher reconcile each selected runtime now: it fetches the report, reads the bundle from the registry, and publishes a new\n" +
-			"one if it is due. The command waits for the publisher and shows the result for a single runtime. The agent keeps its own interval.\n\n" +
-			"As in Flux, the request is an annotation: " + v1beta2.AnnotationReconcileRequested + " on the runtime's Kyma.",
+		Long: "reconcile makes the publisher reconcile each selected runtime now: it fetches the report, reads the " +
+			"bundle from the registry, and publishes a new\n" +
+			"one if it is due. The command waits for the publisher and shows the result for a single runtime. The " +
+			"agent keeps its own interval.\n\n" +
+			"As in Flux, the request is an annotation: " + v1beta2.AnnotationReconcileRequested +
+			" on the runtime's Kyma.",
 		Example: "  kcp-publisher reconcile berlin\n  kcp-publisher reconcile --health Failing,Silent --timeout 5m",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if timeout < 0 {
 				return cli.Usage(fmt.Errorf("--timeout %s: want 0 or more", timeout))
 			}
-			err := selected.run(cmd, args, "reconcile", func(ctx context.Context, api client.Client, one target) (string, error) {
-				return reconcile(ctx, api, one, timeout)
-			})
+			err := selected.run(cmd, args, "reconcile",
+				func(ctx context.Context, api client.Client, one target) (string, error) {
+					return reconcile(ctx, api, one, timeout)
+				})
 			if err != nil || selected.dryRun || timeout == 0 || len(args) != 1 {
 				return err
 			}
@@ -42,7 +46,8 @@ func newReconcile() *cobra.Command {
 		},
 	}
 	selected.add(cmd)
-	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "time to wait for the publisher, for each runtime; 0: do not wait")
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute,
+		"time to wait for the publisher, for each runtime; 0: do not wait")
 	return cmd
 }
 
@@ -91,8 +96,10 @@ func handled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case poll.Interrupted(err):
-		return fmt.Errorf("the publisher has not reconciled it within %s: it is not running, its --watch-label-selector does not match Kyma %s/%s, "+
-			"the registry is not responding, or a commit is being applied", timeout, kyma.Namespace, kyma.Name)
+		return fmt.Errorf(
+			"the publisher has not reconciled it within %s: it is not running, its --watch-label-selector does not "+
+				"match Kyma %s/%s, "+
+				"the registry is not responding, or a commit is being applied", timeout, kyma.Namespace, kyma.Name)
 	case err != nil:
 		return fmt.Errorf("read Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}

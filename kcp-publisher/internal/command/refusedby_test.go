@@ -27,11 +27,13 @@ func refusingRegistry(t *testing.T, status int, headers ...string) string {
 func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 	from, keys := fleetFolder(t), keyFolder(t)
 	module := filepath.Join(t.TempDir(), "module")
-	write(t, filepath.Join(module, "config.yaml"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: kyma-system}\n")
+	write(t, filepath.Join(module, "config.yaml"),
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one, namespace: kyma-system}\n")
 	commands := map[string]string{
-		"publish":          "publish --from " + from + " --to %s/fleet --keys " + keys,
-		"publish dry":      "publish --dry-run --from " + from + " --to %s/fleet --keys " + keys,
-		"export":           "export one --from %s/fleet --keys " + keys + " --output " + filepath.Join(t.TempDir(), "file.tar"),
+		"publish":     "publish --from " + from + " --to %s/fleet --keys " + keys,
+		"publish dry": "publish --dry-run --from " + from + " --to %s/fleet --keys " + keys,
+		"export": "export one --from %s/fleet --keys " + keys + " --output " +
+			filepath.Join(t.TempDir(), "file.tar"),
 		"component create": "component create example.org/module/mailer:1.2.3 --from " + module + " --to %s/components",
 		"component show":   "component show example.org/module/mailer:1.2.3 --components %s/components",
 	}
@@ -41,9 +43,16 @@ func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 			headers []string
 			want    string
 		}{
-			"no credentials":    {http.StatusUnauthorized, []string{"WWW-Authenticate", `Basic realm="fleet"`}, "name a docker config.json that has them with --registry-config"},
-			"401 and no scheme": {http.StatusUnauthorized, nil, "name a docker config.json that has them with --registry-config"},
-			"403":               {http.StatusForbidden, nil, "name a docker config.json of another user with --registry-config"},
+			"no credentials": {
+				http.StatusUnauthorized, []string{"WWW-Authenticate", `Basic realm="fleet"`},
+				"name a docker config.json that has them with --registry-config",
+			},
+			"401 and no scheme": {
+				http.StatusUnauthorized, nil, "name a docker config.json that has them with --registry-config",
+			},
+			"403": {
+				http.StatusForbidden, nil, "name a docker config.json of another user with --registry-config",
+			},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				host := refusingRegistry(t, c.status, c.headers...)

@@ -27,13 +27,15 @@ const (
 )
 
 func newRegistry() *cobra.Command {
-	return cli.Group("registry", "prepare and check the registry that runtimes pull from", newRegistryInit(), newRegistryCredentials(), newRegistryCheck(), newRegistryPrune())
+	return cli.Group("registry", "prepare and check the registry that runtimes pull from", newRegistryInit(),
+		newRegistryCredentials(), newRegistryCheck(), newRegistryPrune())
 }
 
 func newRegistryInit() *cobra.Command {
 	var dir, format string
 	cmd := &cobra.Command{
-		Use: "init", Short: "create the key that signs a registry's tokens, and the files to verify them", Args: cli.Exactly(0, "no arguments"),
+		Use: "init", Short: "create the key that signs a registry's tokens, and the files to verify them",
+		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			made, err := initRegistryKey(dir)
 			if err != nil {
@@ -54,7 +56,9 @@ func initRegistryKey(dir string) (made []keys.Made, err error) {
 	}
 	err = folder.Exclusively(context.Background(), func(folder keys.Folder) error {
 		if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
-			return fmt.Errorf("%s already exists: a registry that trusts this key would refuse all tokens of a new one; nothing was changed", path)
+			return fmt.Errorf(
+				"%s already exists: a registry that trusts this key would refuse all tokens of a new one; nothing "+
+					"was changed", path)
 		}
 		files, err := newRegistryKey(dir)
 		if err != nil {
@@ -92,9 +96,18 @@ func newRegistryKey(dir string) ([]keys.File, error) {
 		return keys.Made{File: filepath.Join(dir, name), What: what, Keep: keep}
 	}
 	return []keys.File{
-		{Made: made(fileRegistryPublic, "verifies tokens, as PEM", "with the registry; public"), Data: public, Mode: 0o644},
-		{Made: made(fileRegistryKeySet, "verifies tokens, as JSON Web Key Set", "with the registry; public"), Data: set, Mode: 0o644},
-		{Made: made(fileRegistryKey, "signs tokens for one registry", "with kcp-publisher token-service"), Data: key, Mode: 0o600},
+		{
+			Made: made(fileRegistryPublic, "verifies tokens, as PEM", "with the registry; public"), Data: public,
+			Mode: 0o644,
+		},
+		{
+			Made: made(fileRegistryKeySet, "verifies tokens, as JSON Web Key Set", "with the registry; public"),
+			Data: set, Mode: 0o644,
+		},
+		{
+			Made: made(fileRegistryKey, "signs tokens for one registry", "with kcp-publisher token-service"), Data: key,
+			Mode: 0o600,
+		},
 	}, nil
 }
 
@@ -107,8 +120,10 @@ func newRegistryCredentials() *cobra.Command {
 	var dir, location string
 	var generation int
 	cmd := &cobra.Command{
-		Use: "credentials USER", Short: "print a docker config.json with a user's password for the token service", Args: cli.Exactly(1, "one user"),
-		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher + " (to publish bundles), of " + token.UserModules + " (to release modules)\n" +
+		Use: "credentials USER", Short: "print a docker config.json with a user's password for the token service",
+		Args: cli.Exactly(1, "one user"),
+		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher +
+			" (to publish bundles), of " + token.UserModules + " (to release modules)\n" +
 			"or of " + token.UserPruner + " (to prune the registry). The output is a secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := registryCredentials(nil, dir, location, args[0], generation)
@@ -121,7 +136,9 @@ func newRegistryCredentials() *cobra.Command {
 	}
 	keysFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix HOST/PATH of the fleet")
-	cmd.Flags().IntVar(&generation, "generation", 1, "generation of the password; a higher one in the service's --generations revokes earlier ones")
+	cmd.Flags().
+		IntVar(&generation, "generation", 1,
+			"generation of the password; a higher one in the service's --generations revokes earlier ones")
 	return cmd
 }
 
@@ -138,7 +155,8 @@ func registryCredentials(config []byte, dir, location, user string, generation i
 // host exist.
 func notificationCredentials(config []byte, dir, address, runtime string, generation int) ([]byte, error) {
 	if err := store.CheckStreamURL(address); err != nil {
-		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err)) // the URL is omitted because it can contain credentials
+		// the URL is omitted because it can contain credentials
+		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err))
 	}
 	parsed, err := url.Parse(address)
 	if err != nil {
@@ -190,9 +208,15 @@ func addCredentials(config []byte, dir, host, user string, generation int) ([]by
 		return nil, cli.Usage(errors.New("--registry-config: want a JSON object with auths"))
 	}
 	if _, taken := auths[host]; taken {
-		return nil, cli.Usage(fmt.Errorf("--registry-config: already has credentials for %s: remove them, or omit --registry-password", host))
+		return nil,
+			cli.Usage(
+				fmt.Errorf(
+					"--registry-config: already has credentials for %s: remove them, or omit --registry-password",
+					host))
 	}
-	auths[host], err = json.Marshal(map[string]string{"auth": base64.StdEncoding.EncodeToString([]byte(user + ":" + password))})
+	auths[host], err = json.Marshal(map[string]string{
+		"auth": base64.StdEncoding.EncodeToString([]byte(user + ":" + password)),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -15,24 +15,12 @@ type removalFlags struct{ given removal.Limits }
 
 func (f *removalFlags) add(flags *pflag.FlagSet) {
 	d := removal.Default
-	flags.IntVar(
-		&f.given.Percent,
-		"removal-percent",
-		d.Percent,
-		"percentage of runtimes that may lose modules within --removal-window without an approval",
-	)
-	flags.IntVar(
-		&f.given.Count,
-		"removal-count",
-		d.Count,
-		"number of runtimes that may lose modules within --removal-window whatever their percentage",
-	)
-	flags.IntVar(
-		&f.given.PerModule,
-		"removal-per-module",
-		d.PerModule,
-		"number of runtimes that may lose one module within --removal-window without an approval",
-	)
+	flags.IntVar(&f.given.Percent, "removal-percent", d.Percent,
+		"percentage of runtimes that may lose modules within --removal-window without an approval")
+	flags.IntVar(&f.given.Count, "removal-count", d.Count,
+		"number of runtimes that may lose modules within --removal-window whatever their percentage")
+	flags.IntVar(&f.given.PerModule, "removal-per-module", d.PerModule,
+		"number of runtimes that may lose one module within --removal-window without an approval")
 	flags.DurationVar(&f.given.Window, "removal-window", d.Window, "how long a removal counts; at most 24h")
 }
 

@@ -23,8 +23,10 @@ func newRemovals() *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use: "removals", Short: "list module removals that wait for an approval", Args: cli.Exactly(0, "no arguments"),
-		Long: "removals lists the modules that the control plane would remove from runtimes and that stay until an operator approves, whatever the cause:\n" +
-			"a Git commit, an edit of a ModuleReleaseMeta or of labels, deleted Kymas, a deleted namespace, or a control plane that was restored.",
+		Long: "removals lists the modules that the control plane would remove from runtimes and that stay until an " +
+			"operator approves, whatever the cause:\n" +
+			"a Git commit, an edit of a ModuleReleaseMeta or of labels, deleted Kymas, a deleted namespace, or a " +
+			"control plane that was restored.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			client, err := api.connect()
 			if err != nil {
@@ -47,7 +49,8 @@ func newRemovalsApprove() *cobra.Command {
 	var api controlPlane
 	cmd := &cobra.Command{
 		Use: "approve ID", Short: "approve removals that wait", Args: cli.Exactly(1, "the ID of removals that wait"),
-		Long: "approve lets the publisher perform the removals that `kcp-publisher removals` lists under an ID. An ID names one set of runtimes: if the set changes before\n" +
+		Long: "approve lets the publisher perform the removals that `kcp-publisher removals` lists under an ID. An " +
+			"ID names one set of runtimes: if the set changes before\n" +
 			"the approval, the command fails, and nothing is approved.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := api.connect()
@@ -93,10 +96,9 @@ func readRemovals(ctx context.Context, api client.Reader, namespace string) (fou
 	}
 	found.Waiting = []waitingRemoval{}
 	if commit != "" {
-		found.Waiting = append(
-			found.Waiting,
-			waitingRemoval{ID: commit, Commit: commit, Reason: v1beta2.ReasonPruneNotAllowed, Message: message},
-		)
+		found.Waiting = append(found.Waiting, waitingRemoval{
+			ID: commit, Commit: commit, Reason: v1beta2.ReasonPruneNotAllowed, Message: message,
+		})
 	}
 	for _, h := range held {
 		row := waitingRemoval{ID: h.ID, Module: h.Module, Reason: h.Reason, Since: &h.Since}
@@ -171,9 +173,8 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 		}
 		return fmt.Sprintf("approved removals in %d runtimes", len(h.Kymas)), nil
 	}
-	return "", cli.Usage(
-		fmt.Errorf("no removals wait under ID %s: they may have changed; see `kcp-publisher removals`", id),
-	)
+	return "",
+		cli.Usage(fmt.Errorf("no removals wait under ID %s: they may have changed; see `kcp-publisher removals`", id))
 }
 
 // approveRemoval annotates one Kyma, which others write as well.

@@ -25,12 +25,8 @@ func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 		when+"path of the skr-agent program that renders modules to find their images; default: skr-agent "+
 			"beside this program or in $PATH; none: include only listed images",
 	)
-	flags.StringVar(
-		&f.kubernetes,
-		"kubernetes-version",
-		"",
-		when+"render charts for this version, such as v1.36.3; default: the version that each runtime reported",
-	)
+	flags.StringVar(&f.kubernetes, "kubernetes-version", "",
+		when+"render charts for this version, such as v1.36.3; default: the version that each runtime reported")
 }
 
 // rendering finds the program that renders modules, nil if none is requested or found. Without one, only images that

@@ -56,7 +56,9 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 			for i := range all.Items {
 				all.Items[i].ManagedFields = nil // like kubectl
 			}
-			return cli.Print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) { drawRollouts(out, all.Items) })
+			return cli.Print(cmd.OutOrStdout(), f.format, all.Items, func(out io.Writer) {
+				drawRollouts(out, all.Items)
+			})
 		},
 	}
 	cli.OutputFlag(cmd.Flags(), &f.format)
@@ -84,7 +86,10 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 	t.AppendHeader(table.Row{"ROLLOUT", "FROM", "TO", "STATE", "WAVE", "UPDATED", "FAILED", "DEFERRED", "MESSAGE"})
 	for _, r := range all {
 		s := r.Status
-		t.AppendRow(table.Row{r.Name, r.Spec.From, r.Spec.To, painted{string(s.State), colorOfRollout(s.State), palette}, s.Wave, s.Progress, s.Failed, s.Deferred, s.Message})
+		t.AppendRow(table.Row{
+			r.Name, r.Spec.From, r.Spec.To, painted{string(s.State), colorOfRollout(s.State), palette}, s.Wave,
+			s.Progress, s.Failed, s.Deferred, s.Message,
+		})
 	}
 	t.Render()
 }
@@ -92,7 +97,8 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "show ROLLOUT", Short: "show the progress of a rollout; follow it on a terminal", Args: cli.Exactly(1, "the name of a rollout"),
+		Use: "show ROLLOUT", Short: "show the progress of a rollout; follow it on a terminal",
+		Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
@@ -108,7 +114,9 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 				watch = terminal
 			}
 			if !watch || f.format != "table" {
-				return cli.Print(out, f.format, one, func(out io.Writer) { drawRollout(out, one, time.Now(), cli.PaletteOf(out)) })
+				return cli.Print(out, f.format, one, func(out io.Writer) {
+					drawRollout(out, one, time.Now(), cli.PaletteOf(out))
+				})
 			}
 			read := func() (*v1alpha1.Rollout, error) { return f.find(cmd.Context(), api, args[0]) }
 			if terminal {
@@ -153,7 +161,8 @@ func (f *rolloutFlags) newAction(name, short string, action actions.Rollout) *co
 
 func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "approve ROLLOUT WAVE", Short: "approve a wave that requires approval", Args: cli.Exactly(2, "the names of a rollout and a wave"),
+		Use: "approve ROLLOUT WAVE", Short: "approve a wave that requires approval",
+		Args: cli.Exactly(2, "the names of a rollout and a wave"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := f.change(cmd, args[0], actions.Approve(args[1]))
 			if errors.Is(err, actions.ErrNoApproval) {
@@ -167,7 +176,9 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 }
 
 // newActionOnNewest returns a command that only applies to the latest rollout of a channel.
-func (f *rolloutFlags) newActionOnNewest(name, short string, change func(all []v1alpha1.Rollout) actions.Rollout) *cobra.Command {
+func (f *rolloutFlags) newActionOnNewest(
+	name, short string, change func(all []v1alpha1.Rollout) actions.Rollout,
+) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {

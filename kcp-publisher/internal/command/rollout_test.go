@@ -25,14 +25,24 @@ func underWay() *v1alpha1.Rollout {
 		ObjectMeta: metav1.ObjectMeta{Name: "keda-regular-1"},
 		Spec: v1alpha1.RolloutSpec{
 			Policy: "careful", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "2.0.0",
-			Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "canaries"}, {Name: "others", Approval: true, Soak: metav1.Duration{Duration: 5 * time.Minute}}}},
+			Course: v1alpha1.Course{
+				Waves: []v1alpha1.Wave{
+					{Name: "canaries"}, {
+						Name: "others", Approval: true, Soak: metav1.Duration{Duration: 5 * time.Minute},
+					},
+				},
+			},
 		},
 		Status: v1alpha1.RolloutStatus{
-			State: v1alpha1.RolloutProgressing, Message: "wave others: is watched before the next one starts", Wave: "2/2 others", Progress: "5/12", Total: 12, Updated: 5, Failed: 2, Deferred: 1,
+			State: v1alpha1.RolloutProgressing, Message: "wave others: is watched before the next one starts",
+			Wave: "2/2 others", Progress: "5/12", Total: 12, Updated: 5, Failed: 2, Deferred: 1,
 			StartedAt: &started, EstimatedEnd: &end,
 			Waves: []v1alpha1.WaveStatus{
 				{Name: "canaries", State: v1alpha1.WaveProven, Total: 2, Updated: 2},
-				{Name: "others", State: v1alpha1.WaveSoaking, Total: 10, Updated: 3, InFlight: 4, Failed: 2, Deferred: 1, ReadyAt: &soaked},
+				{
+					Name: "others", State: v1alpha1.WaveSoaking, Total: 10, Updated: 3, InFlight: 4, Failed: 2,
+					Deferred: 1, ReadyAt: &soaked,
+				},
 			},
 			Failures: []v1alpha1.RuntimeFailure{{Runtime: "r-7", Wave: "others", Reason: "it is Error: crashes"}},
 		},
@@ -80,8 +90,10 @@ canaries  works         0       0             2
 }
 
 func TestMissingRolloutErrorNamesTheListCommand(t *testing.T) {
-	missing := apierrors.NewNotFound(schema.GroupResource{Group: "fleet.kyma-project.io", Resource: "rollouts"}, "keda-1")
-	if err := listed(fmt.Errorf("read: %w", missing)); !apierrors.IsNotFound(err) || !strings.HasSuffix(err.Error(), ": `kcp-publisher rollout list -A` lists all") {
+	missing := apierrors.NewNotFound(schema.GroupResource{Group: "fleet.kyma-project.io", Resource: "rollouts"},
+		"keda-1")
+	if err := listed(fmt.Errorf("read: %w", missing)); !apierrors.IsNotFound(err) ||
+		!strings.HasSuffix(err.Error(), ": `kcp-publisher rollout list -A` lists all") {
 		t.Errorf("got %v", err)
 	}
 	other := errors.New("no network")
@@ -103,7 +115,8 @@ func trimmed(text string) string {
 
 func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 	states := []*v1alpha1.Rollout{underWay(), underWay(), underWay()}
-	states[2].Status.State, states[2].Status.Message = v1alpha1.RolloutRolledBack, "wave others failed: 2 of 10 runtimes failed, maxFailures allows 0"
+	states[2].Status.State, states[2].Status.Message = v1alpha1.RolloutRolledBack,
+		"wave others failed: 2 of 10 runtimes failed, maxFailures allows 0"
 	read := func() (*v1alpha1.Rollout, error) {
 		next := states[0]
 		states = states[1:]
@@ -111,10 +124,14 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 	}
 	var out bytes.Buffer
 	err := watchRollout(t.Context(), time.Millisecond, read, plain(&out))
-	if err == nil || err.Error() != "rollout keda-regular-1 is RolledBack: wave others failed: 2 of 10 runtimes failed, maxFailures allows 0" {
+	if err == nil ||
+		err.Error() != "rollout keda-regular-1 is RolledBack: wave others failed: 2 of 10 runtimes failed, "+
+			"maxFailures allows 0" {
 		t.Errorf("it ended with %v", err)
 	}
-	if lines := strings.Count(out.String(), "\n"); lines != 2 || !strings.Contains(out.String(), "keda-regular-1 Progressing wave 2/2 others: 5/12 updated, 2 failed, 1 deferred: wave others: is watched") {
+	if lines := strings.Count(out.String(), "\n"); lines != 2 ||
+		!strings.Contains(out.String(),
+			"keda-regular-1 Progressing wave 2/2 others: 5/12 updated, 2 failed, 1 deferred: wave others: is watched") {
 		t.Errorf("%d lines:\n%s", lines, out.String())
 	}
 	var drawn bytes.Buffer
@@ -129,7 +146,8 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 
 func TestActiveRolloutsAreListedFirst(t *testing.T) {
 	older, over := *underWay(), *underWay()
-	over.Name, over.Status.State, over.CreationTimestamp = "keda-regular-0", v1alpha1.RolloutSucceeded, metav1.NewTime(noon)
+	over.Name, over.Status.State, over.CreationTimestamp = "keda-regular-0", v1alpha1.RolloutSucceeded,
+		metav1.NewTime(noon)
 	if byInterest(older, over) >= 0 || byInterest(over, older) <= 0 {
 		t.Error("one that is over comes first")
 	}

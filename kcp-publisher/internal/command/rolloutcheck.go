@@ -96,10 +96,7 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 		if run := report.checkRun; run == nil || run.Module != module {
 			return fmt.Errorf(
 				"the report of runtime %s of %s has no check run of module %s: run the command without --last",
-				report.Runtime,
-				report.Time.UTC().Format(time.RFC3339),
-				module,
-			)
+				report.Runtime, report.Time.UTC().Format(time.RFC3339), module)
 		}
 		return f.show(cmd.OutOrStdout(), report)
 	}
@@ -138,10 +135,7 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 
 // request returns the request for the checks that the policy of a module's channel defines.
 func (f *rolloutCheckFlags) request(
-	ctx context.Context,
-	api client.Reader,
-	kyma *v1beta2.Kyma,
-	module string,
+	ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string,
 ) (bundle.CheckRun, error) {
 	none := bundle.CheckRun{}
 	if err := measures(kyma); err != nil {
@@ -149,13 +143,9 @@ func (f *rolloutCheckFlags) request(
 	}
 	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
 	if at < 0 {
-		return none, fmt.Errorf(
-			"Kyma %s/%s has no module %s%s",
-			kyma.Namespace,
-			kyma.Name,
-			module,
-			cli.Meant(module, modulesOf(kyma)),
-		)
+		return none,
+			fmt.Errorf("Kyma %s/%s has no module %s%s", kyma.Namespace, kyma.Name, module,
+				cli.Meant(module, modulesOf(kyma)))
 	}
 	track := rollout.Track{Module: module, Channel: kyma.Status.Modules[at].Channel}
 	var policies fleet.RolloutPolicyList
@@ -209,11 +199,9 @@ func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet
 			case at < 0:
 				all = append(all, c)
 			case !equality.Semantic.DeepEqual(all[at], c):
-				return nil, fmt.Errorf(
-					"waves of RolloutPolicy %s define check %s differently: select one with --wave",
-					policy.Name,
-					c.Name,
-				)
+				return nil,
+					fmt.Errorf("waves of RolloutPolicy %s define check %s differently: select one with --wave",
+						policy.Name, c.Name)
 			}
 		}
 	}
@@ -256,11 +244,9 @@ func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (repor
 	case problem != nil:
 		return report, problem
 	}
-	return report, fmt.Errorf(
-		"runtime %s reported no result within %s. The request remains: use --last to show the result later",
-		runtime,
-		f.timeout,
-	)
+	return report,
+		fmt.Errorf("runtime %s reported no result within %s. The request remains: use --last to show the result later",
+			runtime, f.timeout)
 }
 
 // show prints the result of a check run. The error names the checks that are not Passed.

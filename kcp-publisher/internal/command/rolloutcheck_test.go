@@ -123,7 +123,8 @@ func TestChecksGuideShowsTheActualOutput(t *testing.T) {
 		Module: "keda", Version: "1.9.0", Measured: now.Add(-2 * time.Second),
 		Checks: []bundle.ReportedCheck{
 			{CheckOutcome: v1beta2.CheckOutcome{
-				Name: "latency", Result: v1beta2.CheckFailed, Value: latency.Value, Before: "0.21", Message: latency.Message,
+				Name: "latency", Result: v1beta2.CheckFailed, Value: latency.Value, Before: "0.21",
+				Message: latency.Message,
 			}},
 			{CheckOutcome: v1beta2.CheckOutcome{Name: "no-failed-objects", Result: v1beta2.CheckPassed}},
 		},

@@ -20,8 +20,10 @@ import (
 func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 	watch, timeout := true, time.Duration(0)
 	cmd := &cobra.Command{
-		Use: "status ROLLOUT", Short: "wait for the end of a rollout, and fail unless it succeeds", Args: cli.Exactly(1, "the name of a rollout"),
-		Long: "status prints one line for each change of a rollout until it ends. It fails if the rollout does not succeed, or has not ended after --timeout.",
+		Use: "status ROLLOUT", Short: "wait for the end of a rollout, and fail unless it succeeds",
+		Args: cli.Exactly(1, "the name of a rollout"),
+		Long: "status prints one line for each change of a rollout until it ends. It fails if the rollout does not " +
+			"succeed, or has not ended after --timeout.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {

@@ -85,7 +85,8 @@ func plain(out io.Writer) func(*v1alpha1.Rollout) {
 	last := ""
 	return func(r *v1alpha1.Rollout) {
 		s := r.Status
-		line := fmt.Sprintf("%s %s wave %s: %s updated, %d failed, %d deferred: %s", r.Name, s.State, s.Wave, s.Progress, s.Failed, s.Deferred, s.Message)
+		line := fmt.Sprintf("%s %s wave %s: %s updated, %d failed, %d deferred: %s", r.Name, s.State, s.Wave,
+			s.Progress, s.Failed, s.Deferred, s.Message)
 		if line != last {
 			fmt.Fprintln(out, time.Now().UTC().Format(time.RFC3339), line)
 		}
@@ -96,8 +97,10 @@ func plain(out io.Writer) func(*v1alpha1.Rollout) {
 // drawRollout shows one rollout, failures first.
 func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.Palette) {
 	s := r.Status
-	fmt.Fprintf(out, "rollout %s: module %s in channel %s from %s to %s, policy %s\n", r.Name, r.Spec.Module, r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
-	fmt.Fprintf(out, "  %s %s\n", palette.Paint(colorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
+	fmt.Fprintf(out, "rollout %s: module %s in channel %s from %s to %s, policy %s\n", r.Name, r.Spec.Module,
+		r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
+	fmt.Fprintf(out, "  %s %s\n",
+		palette.Paint(colorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
 	fmt.Fprintf(out, "  %-12s %s\n\n", "time", duration(s, now))
 	for _, f := range s.Failures {
 		fmt.Fprintf(out, "  %s: %s (wave %s): %s\n", palette.Paint(cli.Red, "failed"), f.Runtime, f.Wave, f.Reason)
@@ -117,7 +120,10 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 				state += ", " + left.Round(time.Second).String() + " left"
 			}
 		}
-		t.AppendRow(table.Row{w.Name, state, bar(w.Updated, w.Total), fmt.Sprintf("%d/%d", w.Updated, w.Total), w.InFlight, w.Failed, w.Deferred})
+		t.AppendRow(table.Row{
+			w.Name, state, bar(w.Updated, w.Total), fmt.Sprintf("%d/%d", w.Updated, w.Total), w.InFlight, w.Failed,
+			w.Deferred,
+		})
 	}
 	t.Render()
 	drawChecks(out, s.Waves)
@@ -147,9 +153,11 @@ func duration(s v1alpha1.RolloutStatus, now time.Time) string {
 	case s.StartedAt == nil:
 		return "not started"
 	case s.FinishedAt != nil:
-		return fmt.Sprintf("started %s, took %s", s.StartedAt.UTC().Format(time.RFC3339), s.FinishedAt.Sub(s.StartedAt.Time).Round(time.Second))
+		return fmt.Sprintf("started %s, took %s", s.StartedAt.UTC().Format(time.RFC3339),
+			s.FinishedAt.Sub(s.StartedAt.Time).Round(time.Second))
 	case s.EstimatedEnd != nil && s.EstimatedEnd.After(now):
-		return fmt.Sprintf("started %s ago, about %s left", now.Sub(s.StartedAt.Time).Round(time.Second), s.EstimatedEnd.Sub(now).Round(time.Minute))
+		return fmt.Sprintf("started %s ago, about %s left", now.Sub(s.StartedAt.Time).Round(time.Second),
+			s.EstimatedEnd.Sub(now).Round(time.Minute))
 	}
 	return fmt.Sprintf("started %s ago", now.Sub(s.StartedAt.Time).Round(time.Second))
 }

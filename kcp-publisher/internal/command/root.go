@@ -19,7 +19,8 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 }
 
 func newProgram(version string) *cobra.Command {
-	root, g := cli.NewRoot("kcp-publisher", "resolves Kymas into signed desired-state bundles that runtimes pull", version)
+	root, g := cli.NewRoot("kcp-publisher", "resolves Kymas into signed desired-state bundles that runtimes pull",
+		version)
 	for _, part := range []struct {
 		id, title string
 		commands  []*cobra.Command
@@ -51,5 +52,6 @@ func newProgram(version string) *cobra.Command {
 func refused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak
-	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrDiffers) || errors.Is(err, errUnwell) || errors.Is(err, errDiffers) || errors.As(err, &leak)
+	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrDiffers) || errors.Is(err, errUnwell) ||
+		errors.Is(err, errDiffers) || errors.As(err, &leak)
 }

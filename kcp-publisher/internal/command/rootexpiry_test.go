@@ -30,7 +30,13 @@ func TestRootExpiryIsReadFromPublisherLeasesOnly(t *testing.T) {
 		controller.LeaseName + "-shard-0":                 {Epoch: 9, Version: 9, Expires: earlier, Fleet: "south"},
 		controller.LeaseName + "-0123456789":              {Epoch: 9, Version: 9, Expires: earlier, Fleet: "south"},
 	} {
-		builder.WithObjects(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name, Annotations: map[string]string{v1beta2.AnnotationRootOfTrust: note.String()}}})
+		builder.WithObjects(&coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "kcp-system", Name: name, Annotations: map[string]string{
+					v1beta2.AnnotationRootOfTrust: note.String(),
+				},
+			},
+		})
 	}
 	if got, err := rootExpires(t.Context(), builder.Build(), "kcp-system"); err != nil || !got.Equal(end) {
 		t.Errorf("%s, %v, want %s", got, err, end)

@@ -69,10 +69,15 @@ func newRun(g *cli.Root) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.manager.AddFlags(flags, "the control plane", manager.Replicas, filters.WithAuthenticationAndAuthorization)
-	flags.StringVar(&f.selector, "watch-label-selector", "", "reconcile only Kymas with matching labels, such as sharding.fluxcd.io/shard=one; each selector has its own lease")
-	flags.IntVar(&f.shards, "shards", 1, "number of shards of the fleet, which replicas share by leases. With 1, one replica is active and the others are on standby")
+	flags.StringVar(&f.selector, "watch-label-selector", "",
+		"reconcile only Kymas with matching labels, such as sharding.fluxcd.io/shard=one; each selector has its own "+
+			"lease")
+	flags.IntVar(&f.shards, "shards", 1,
+		"number of shards of the fleet, which replicas share by leases. With 1, one replica is active and the others "+
+			"are on standby")
 	namespaceFlag(flags, &f.namespace, "Kymas, ModuleTemplates and ModuleReleaseMetas")
-	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "", "namespace of the Secrets for runtimes; default: no Secrets are read")
+	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "",
+		"namespace of the Secrets for runtimes; default: no Secrets are read")
 	flags.StringVar(&f.signaturesNamespace, "signature-keys-namespace", "",
 		"namespace of the Secrets with public keys for --signature-policy; default: that of the Kymas")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
@@ -81,20 +86,32 @@ func newRun(g *cli.Root) *cobra.Command {
 	restrictedFlag(flags, &f.restricted)
 	f.maintenance.add(flags)
 	flags.IntVar(&f.concurrency, "concurrency", 16, "number of runtimes to reconcile at once")
-	flags.DurationVar(&f.validity, "validity", defaultValidity, "validity of a bundle; it is renewed after a third of its validity")
-	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second, "report polling interval; doubled, up to 1m, for idle runtimes")
-	flags.DurationVar(&f.registryCheck, "registry-check-interval", 5*time.Minute, "interval between checks that the registry still has a runtime's bundle")
-	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute, "interval between checks of component versions for changes")
-	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute, "time without a report after which a runtime counts as silent")
-	flags.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour, "time that the deletion of a Kyma waits for its runtime to remove the modules")
-	flags.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour, "validity of an agent's certificate; it is renewed after a third of its validity")
-	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second, "interval between checks of the keys and the signature policy for changes")
-	flags.StringVar(&f.webhooks.Service, "webhook-service", "", "NAMESPACE/NAME[:PORT] of the publisher's Service; enables v1beta1 and the validation of ModuleTemplates")
-	flags.StringVar(&f.webhooks.URL, "webhook-url", "", "https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
+	flags.DurationVar(&f.validity, "validity", defaultValidity,
+		"validity of a bundle; it is renewed after a third of its validity")
+	flags.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second,
+		"report polling interval; doubled, up to 1m, for idle runtimes")
+	flags.DurationVar(&f.registryCheck, "registry-check-interval", 5*time.Minute,
+		"interval between checks that the registry still has a runtime's bundle")
+	flags.DurationVar(&f.componentsPoll, "component-poll-interval", 10*time.Minute,
+		"interval between checks of component versions for changes")
+	flags.DurationVar(&f.silence, "allowed-silence", 30*time.Minute,
+		"time without a report after which a runtime counts as silent")
+	flags.DurationVar(&f.deletionTimeout, "deletion-timeout", 24*time.Hour,
+		"time that the deletion of a Kyma waits for its runtime to remove the modules")
+	flags.DurationVar(&f.certificates, "certificate-validity", 90*24*time.Hour,
+		"validity of an agent's certificate; it is renewed after a third of its validity")
+	flags.DurationVar(&f.keysPoll, "keys-poll-interval", 10*time.Second,
+		"interval between checks of the keys and the signature policy for changes")
+	flags.StringVar(&f.webhooks.Service, "webhook-service", "",
+		"NAMESPACE/NAME[:PORT] of the publisher's Service; enables v1beta1 and the validation of ModuleTemplates")
+	flags.StringVar(&f.webhooks.URL, "webhook-url", "",
+		"https://HOST:PORT at which the API server reaches the publisher, instead of a Service")
 	flags.StringVar(&f.webhooks.BindAddress, "webhook-bind-address", ":9443", "address of the webhooks")
-	flags.StringVar(&f.events, "events", string(controller.AllEvents), "Kubernetes Events to emit for runtimes: all or failures; each is a write to the API server")
+	flags.StringVar(&f.events, "events", string(controller.AllEvents),
+		"Kubernetes Events to emit for runtimes: all or failures; each is a write to the API server")
 	flags.BoolVar(&f.trustAuthors, "trust-kyma-authors", false,
-		"honor agent images, pins, windows and other restricted settings of Kymas without the chart's admission policy, "+
+		"honor agent images, pins, windows and other restricted settings of Kymas without the chart's admission "+
+			"policy, "+
 			"which enforces who may set them")
 	f.follow.add(flags)
 	f.removals.add(flags)
@@ -133,7 +150,8 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme)); err != nil {
 		return err
 	}
 	if f.shards > 1 {
@@ -199,7 +217,9 @@ func (f *runFlags) watching(kymas labels.Selector) cache.Options {
 
 func (f *runFlags) kymas() (*controller.Kymas, error) {
 	// Retries are left to the controllers, which share one backoff.
-	place, registries, err := f.registry.Open("--location", f.location, store.Access{NoRetry: true, Observe: controller.ObserveRegistry})
+	place, registries, err := f.registry.Open("--location", f.location, store.Access{
+		NoRetry: true, Observe: controller.ObserveRegistry,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +265,8 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 		return nil, err
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now, Recheck: f.registryCheck,
+		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
+		Recheck:    f.registryCheck,
 		Components: components.reader, Requires: components.requires(), AttachCosign: f.attachCosign,
 	})
 	if err != nil {
@@ -258,11 +279,16 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 	return &controller.Kymas{
 		Limits: limits, KymaEvents: told, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
 		Trains:    controller.Trains{Partial: f.selector != ""},
-		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Place: place,
+		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted},
+		Place: place,
 		Keys: &controller.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
 			Lease: manager.Identity(controller.LeaseName, f.selector)},
-		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll, DeletionTimeout: f.deletionTimeout, Now: time.Now,
-		Rules: plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Maintenance: maintenance, Silence: f.silence}, Signatures: controller.SignatureKeys{Verifier: components.verifier, Components: components.reader, Namespace: cmp.Or(f.signaturesNamespace, f.namespace),
+		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll,
+		DeletionTimeout: f.deletionTimeout, Now: time.Now,
+		Rules: plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried,
+			Maintenance: maintenance, Silence: f.silence},
+		Signatures: controller.SignatureKeys{Verifier: components.verifier, Components: components.reader,
+			Namespace:  cmp.Or(f.signaturesNamespace, f.namespace),
 			PolicyFile: f.components.policy, Interval: f.keysPoll},
 	}, nil
 }

@@ -13,8 +13,10 @@ import (
 )
 
 func TestOnlySelectedKymasAreWatched(t *testing.T) {
-	for selector, want := range map[string]bool{"": true, "shard=one": true, "shard!=two": true, "shard=two": false, "!shard": false} {
-		options, err := (&runFlags{slimmer: controller.NewSlimmer(), namespace: "kcp-system", selector: selector}).watched()
+	for selector, want := range map[string]bool{"": true, "shard=one": true, "shard!=two": true, "shard=two": false,
+		"!shard": false} {
+		options, err := (&runFlags{slimmer: controller.NewSlimmer(), namespace: "kcp-system", selector: selector}).
+			watched()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,9 @@ import (
 
 // serveUntil serves until the context ends or it fails. It uses HTTPS if a certificate is set, and reloads renewed
 // certificates.
-func serveUntil(ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener, certificate, key string) error {
+func serveUntil(
+	ctx context.Context, log logr.Logger, server *http.Server, listener net.Listener, certificate, key string,
+) error {
 	group, running := errgroup.WithContext(ctx)
 	if certificate != "" {
 		crlog.SetLogger(log)
@@ -28,7 +30,9 @@ func serveUntil(ctx context.Context, log logr.Logger, server *http.Server, liste
 			return cli.Usage(fmt.Errorf("--tls-certificate and --tls-key: %w", err))
 		}
 		group.Go(func() error { return watcher.Start(running) })
-		listener = tls.NewListener(listener, &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+		listener = tls.NewListener(listener, &tls.Config{
+			GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
+		})
 	}
 	// The shutdown must not wait for event streams.
 	server.BaseContext = func(net.Listener) context.Context { return running }

@@ -29,13 +29,18 @@ func (f *runFlags) checkShards() error {
 		err = fmt.Errorf("--shards %d: want 1 to %d", f.shards, shard.MaxShards)
 	case f.shards == 1:
 	case f.selector != "":
-		err = errors.New("--shards: cannot be used together with --watch-label-selector, which divides a fleet manually")
+		err = errors.New(
+			"--shards: cannot be used together with --watch-label-selector, which divides a fleet manually")
 	case f.follow.url != "":
-		err = errors.New("--shards: cannot be used together with --git-url: a partially applied commit would not stop the other replicas; " +
-			"apply the repository with Flux, or keep --shards at 1")
+		err = errors.New(
+			"--shards: cannot be used together with --git-url: a partially applied commit would not stop the other " +
+				"replicas; " +
+				"apply the repository with Flux, or keep --shards at 1")
 	case f.notifications.receiverAddress != "" || f.notifications.address != "":
-		err = errors.New("--shards: cannot be used together with --receiver-bind-address or --notifications-bind-address: a notification can reach any replica, " +
-			"not only the one that owns the runtime; keep --shards at 1, or poll")
+		err = errors.New(
+			"--shards: cannot be used together with --receiver-bind-address or --notifications-bind-address: a " +
+				"notification can reach any replica, " +
+				"not only the one that owns the runtime; keep --shards at 1, or poll")
 	}
 	if err != nil {
 		return cli.Usage(err)
@@ -55,7 +60,8 @@ type sharded struct {
 // shard, such as webhooks.
 func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Config, scheme *runtime.Scheme) error {
 	parts, err := f.manager.NewParts(config, ctrl.Options{
-		Scheme: scheme, Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}}, LeaderElectionNamespace: f.namespace,
+		Scheme: scheme, Cache: cache.Options{DefaultNamespaces: map[string]cache.Config{f.namespace: {}}},
+		LeaderElectionNamespace: f.namespace,
 	})
 	if err != nil {
 		return err
@@ -65,12 +71,13 @@ func (f *runFlags) runShards(ctx context.Context, g *cli.Root, config *rest.Conf
 		return fmt.Errorf("connect to the control plane: %w", err)
 	}
 	s := &sharded{f, parts, replica.NewBoard(api, f.namespace, controller.LeaseName, parts.Holder, f.shards), scheme}
-	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work, Leases: func(part int) string {
-		if part == replica.Planner {
-			return controller.LeaseName // so that no publisher without shards runs at the same time
-		}
-		return fmt.Sprintf("%s-shard-%d", controller.LeaseName, part)
-	}}
+	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work,
+		Leases: func(part int) string {
+			if part == replica.Planner {
+				return controller.LeaseName // so that no publisher without shards runs at the same time
+			}
+			return fmt.Sprintf("%s-shard-%d", controller.LeaseName, part)
+		}}
 	if err := errors.Join(parts.Outer.Add(s.board), parts.Outer.Add(one)); err != nil {
 		return err
 	}
@@ -125,7 +132,8 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 		return err
 	}
 	planner := &controller.Planner{
-		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards, PollInterval: f.reportPoll,
+		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards,
+		PollInterval:      f.reportPoll,
 		AgentPollInterval: f.settings.poll, ReportInterval: f.settings.report, TrustAuthors: f.trustAuthors,
 		Hearings: s.board.Hearings, MayWrite: lease.Held, Now: time.Now,
 		Announce: func(ctx context.Context, state string, active bool) error {

@@ -30,12 +30,16 @@ func newStatus() *cobra.Command {
 	f := &statusFlags{}
 	cmd := &cobra.Command{
 		Use: "status [RUNTIME]", Short: "show fleet health and the most urgent problems",
-		Long: "status reads the Kymas of the control plane. It counts the runtimes by health, explains the problems of unhealthy runtimes, and lists active rollouts\n" +
+		Long: "status reads the Kymas of the control plane. It counts the runtimes by health, explains the problems " +
+			"of unhealthy runtimes, and lists active rollouts\n" +
 			"and runtimes. Healthy runtimes of a larger fleet are only listed with --all or a filter.\n" +
-			"With RUNTIME it shows one runtime: its modules, its first problem with the fix, and its last bundles. With --location and --trust\n" +
+			"With RUNTIME it shows one runtime: its modules, its first problem with the fix, and its last bundles. " +
+			"With --location and --trust\n" +
 			"it also verifies those bundles in the registry and shows their signers and commits.\n\n" +
-			"The exit code does not depend on the fleet's health, except with --exit-code: it is 3 if a selected runtime is Failing, Silent or NeverReported.",
-		Example: "  kcp-publisher status --failing\n  kcp-publisher status --module scaler --version 1.7.0 -o name\n  kcp-publisher status -l kyma-project.io/region=eu -w",
+			"The exit code does not depend on the fleet's health, except with --exit-code: it is 3 if a selected " +
+			"runtime is Failing, Silent or NeverReported.",
+		Example: "  kcp-publisher status --failing\n  kcp-publisher status --module scaler --version 1.7.0 -o name\n " +
+			" kcp-publisher status -l kyma-project.io/region=eu -w",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return cli.Usage(fmt.Errorf("want one runtime id or none, got %d arguments", len(args)))
@@ -53,7 +57,8 @@ func newStatus() *cobra.Command {
 	f.controlPlane.add(flags, "the Kymas")
 	f.addEverywhere(flags)
 	f.runtimeFilter.add(flags)
-	flags.StringVarP(&f.selector, "selector", "l", "", "only runtimes whose Kymas have matching labels; others are not counted")
+	flags.StringVarP(&f.selector, "selector", "l", "",
+		"only runtimes whose Kymas have matching labels; others are not counted")
 	flags.BoolVar(&f.all, "all", false, "also list the healthy runtimes of a large fleet")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "keep watching, and print a line for each change of a runtime")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 3 if a selected runtime needs attention")
@@ -119,7 +124,8 @@ func (f *statusFlags) knowsModule(all []fleet.Module) error {
 	if f.module == "" || slices.Contains(names, f.module) {
 		return nil
 	}
-	return fmt.Errorf("--module %s: not found in any channel or runtime in %s%s", f.module, f.where(), cli.Meant(f.module, names))
+	return fmt.Errorf("--module %s: not found in any channel or runtime in %s%s", f.module, f.where(),
+		cli.Meant(f.module, names))
 }
 
 // addBundles adds the last bundles of the selected runtime.
@@ -129,7 +135,9 @@ func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all 
 		if f.runtime == "" || !f.selects(r) {
 			continue
 		}
-		at := slices.IndexFunc(kymas, func(k v1beta2.Kyma) bool { return k.Namespace == r.Namespace && k.Name == r.Kyma })
+		at := slices.IndexFunc(kymas, func(k v1beta2.Kyma) bool {
+			return k.Namespace == r.Namespace && k.Name == r.Kyma
+		})
 		chain, err := f.registry.chain(ctx, &kymas[at])
 		if err != nil {
 			return err
@@ -151,7 +159,8 @@ func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 	}
 	v := statusView{
 		Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), uncut: !cli.IsTerminal(out),
-		palette: cli.PaletteOf(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere, where: f.where(),
+		palette: cli.PaletteOf(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere,
+		where:    f.where(),
 		selector: f.selector,
 	}
 	if err := f.show(out, v); err != nil {

@@ -31,7 +31,9 @@ func BenchmarkStatus(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			flags := statusFlags{controlPlane: controlPlane{namespace: defaultNamespace}, format: "table", all: all}
 			for b.Loop() {
-				in, err := flags.readBy(b.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
+				in, err := flags.readBy(b.Context(), api, table, scope{
+					namespace: defaultNamespace, selector: labels.Everything(),
+				})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -38,27 +38,58 @@ func golden(t *testing.T, name, got string) {
 func sickFleet() fleet.Fleet {
 	ago := func(d time.Duration) *time.Time { return new(noon.Add(-d)) }
 	module := func(name, version string, state v1beta2.State, message string) fleet.RuntimeModule {
-		return fleet.RuntimeModule{Name: name, Channel: "regular", Version: version, Asked: "1.7.0", State: state, Message: message}
+		return fleet.RuntimeModule{
+			Name: name, Channel: "regular", Version: version, Asked: "1.7.0", State: state, Message: message,
+		}
 	}
-	ready := []fleet.RuntimeModule{module("mailer", "1.0.0", v1beta2.StateReady, ""), module("scaler", "1.7.0", v1beta2.StateReady, "")}
-	broken := []fleet.RuntimeModule{module("mailer", "1.0.0", v1beta2.StateReady, ""), module("scaler", "1.6.0", v1beta2.StateError, "crashes\x1b[2J at once")}
+	ready := []fleet.RuntimeModule{
+		module("mailer", "1.0.0", v1beta2.StateReady, ""), module("scaler", "1.7.0", v1beta2.StateReady, ""),
+	}
+	broken := []fleet.RuntimeModule{
+		module("mailer", "1.0.0", v1beta2.StateReady, ""),
+		module("scaler", "1.6.0", v1beta2.StateError, "crashes\x1b[2J at once"),
+	}
 	all := []fleet.Runtime{
-		{ID: "berlin", Health: fleet.Failing, State: v1beta2.StateError, Since: ago(3 * time.Minute), LastReport: ago(time.Hour), Reporting: true, Published: 12, InForce: 12,
+		{ID: "berlin", Health: fleet.Failing, State: v1beta2.StateError, Since: ago(3 * time.Minute),
+			LastReport: ago(time.Hour), Reporting: true, Published: 12, InForce: 12,
 			Agent: "1.0.0", Kubernetes: "v1.36.3", Modules: broken, Cause: &fleet.Cause{Situation: fleet.ModuleBroken,
-				Message: "module scaler is Error: crashes\x1b[2J at once, and it says so at such a length that no table of eighty columns can hold it",
-				Advice:  "look at the module's operator in the runtime, and at `kcp-publisher why berlin scaler`"}},
-		{ID: "cairo", Health: fleet.Failing, State: v1beta2.StateError, Since: ago(time.Minute), LastReport: ago(time.Hour), Reporting: true, Published: 12, InForce: 12, Modules: broken,
+				Message: "module scaler is Error: crashes\x1b[2J at once, and it says so at such a length that no " +
+					"table of eighty columns can hold it",
+				Advice: "look at the module's operator in the runtime, and at `kcp-publisher why berlin scaler`"}},
+		{ID: "cairo", Health: fleet.Failing, State: v1beta2.StateError, Since: ago(time.Minute),
+			LastReport: ago(time.Hour), Reporting: true, Published: 12, InForce: 12, Modules: broken,
 			Cause: &fleet.Cause{Situation: fleet.ModuleBroken, Message: "module scaler is Error: crashes"}},
-		{ID: "delhi", Health: fleet.Healthy, State: v1beta2.StateReady, LastReport: ago(time.Hour), Reporting: true, Published: 12, InForce: 12, Modules: ready},
-		{ID: "lima", Health: fleet.Silent, State: v1beta2.StateError, Since: ago(50 * time.Hour), LastReport: ago(51 * time.Hour), Published: 12, InForce: 11, Modules: ready,
-			Cause: &fleet.Cause{Situation: fleet.NotHeard, Message: "the runtime was not heard for 51h0m0s", Advice: "look whether its agent runs"}},
-		{ID: "oslo", Health: fleet.Behind, State: v1beta2.StateProcessing, LastReport: ago(time.Hour), Reporting: true, Published: 13, InForce: 12, Modules: ready,
-			Cause: &fleet.Cause{Situation: fleet.BundlePending, Message: "waiting for the runtime to report bundle 13"}},
-		{ID: "quito", Health: fleet.Suspended, State: v1beta2.StateReady, LastReport: ago(time.Hour), Modules: ready[:1], Cause: &fleet.Cause{Situation: fleet.Suspension, Message: "it is suspended"}},
-		{ID: "rome", Health: fleet.NeverReported, Modules: nil, Cause: &fleet.Cause{Situation: fleet.NeverEnrolled, Message: "the runtime has never reported",
-			Advice: "enroll it: kcp-publisher enroll rome"}},
+		{
+			ID: "delhi", Health: fleet.Healthy, State: v1beta2.StateReady, LastReport: ago(time.Hour), Reporting: true,
+			Published: 12, InForce: 12, Modules: ready,
+		},
+		{ID: "lima", Health: fleet.Silent, State: v1beta2.StateError, Since: ago(50 * time.Hour),
+			LastReport: ago(51 * time.Hour), Published: 12, InForce: 11, Modules: ready,
+			Cause: &fleet.Cause{
+				Situation: fleet.NotHeard, Message: "the runtime was not heard for 51h0m0s",
+				Advice: "look whether its agent runs",
+			}},
+		{ID: "oslo", Health: fleet.Behind, State: v1beta2.StateProcessing, LastReport: ago(time.Hour), Reporting: true,
+			Published: 13, InForce: 12, Modules: ready,
+			Cause: &fleet.Cause{
+				Situation: fleet.BundlePending, Message: "waiting for the runtime to report bundle 13",
+			}},
+		{
+			ID: "quito", Health: fleet.Suspended, State: v1beta2.StateReady, LastReport: ago(time.Hour),
+			Modules: ready[:1], Cause: &fleet.Cause{Situation: fleet.Suspension, Message: "it is suspended"},
+		},
+		{ID: "rome", Health: fleet.NeverReported, Modules: nil,
+			Cause: &fleet.Cause{Situation: fleet.NeverEnrolled, Message: "the runtime has never reported",
+				Advice: "enroll it: kcp-publisher enroll rome"}},
 	}
-	f := fleet.Fleet{Time: noon, Runtimes: all, Warnings: []fleet.Cause{{Situation: fleet.RootExpiresSoon, Message: "the root of trust expires at 2026-05-20T00:00:00Z", Advice: "renew it"}}}
+	f := fleet.Fleet{
+		Time: noon, Runtimes: all, Warnings: []fleet.Cause{
+			{
+				Situation: fleet.RootExpiresSoon, Message: "the root of trust expires at 2026-05-20T00:00:00Z",
+				Advice: "renew it",
+			},
+		},
+	}
 	f.Summary = fleet.Summary{Total: len(all), Health: map[fleet.Health]int{}}
 	for i := range all {
 		r := &all[i]
@@ -67,7 +98,9 @@ func sickFleet() fleet.Fleet {
 	}
 	active := underWay()
 	done := v1alpha1.RolloutStatus{State: v1alpha1.RolloutSucceeded}
-	f.Rollouts = []fleet.Rollout{{Name: active.Name, Spec: active.Spec, Status: active.Status, Active: true}, {Name: "done", Status: done}}
+	f.Rollouts = []fleet.Rollout{
+		{Name: active.Name, Spec: active.Spec, Status: active.Status, Active: true}, {Name: "done", Status: done},
+	}
 	return f
 }
 
@@ -114,7 +147,8 @@ func TestStatusShowsTheWorstProblemsFirst(t *testing.T) {
 
 func TestStatusOfAHealthyFleet(t *testing.T) {
 	f := fleet.Look(fleet.Input{Now: noon})
-	if got, err := shown(t, f, statusFlags{}); err != nil || got != "no runtimes in namespace kcp-system: create a Kyma to add one\n" {
+	if got, err := shown(t, f, statusFlags{}); err != nil ||
+		got != "no runtimes in namespace kcp-system: create a Kyma to add one\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for n := range 41 {
@@ -122,7 +156,8 @@ func TestStatusOfAHealthyFleet(t *testing.T) {
 	}
 	f.Runtimes = append(f.Runtimes, fleet.Runtime{ID: "s", Health: fleet.Behind})
 	f.Summary = fleet.Summary{Total: 42, Health: map[fleet.Health]int{fleet.Healthy: 41, fleet.Behind: 1}}
-	want := "none of 42 runtimes needs attention: 1 behind, 41 healthy\n\nRUNTIME  HEALTH  SINCE  MODULES  MESSAGE\ns        Behind         0/0\n\n41 healthy runtimes not listed: --all\n"
+	want := "none of 42 runtimes needs attention: 1 behind, 41 healthy\n\nRUNTIME  HEALTH  SINCE  MODULES  " +
+		"MESSAGE\ns        Behind         0/0\n\n41 healthy runtimes not listed: --all\n"
 	if got, err := shown(t, f, statusFlags{}); err != nil || got != want {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -136,11 +171,15 @@ func TestStatusExitCode(t *testing.T) {
 		flags statusFlags
 		want  error
 	}{
-		"without the flag":              {statusFlags{}, nil},
-		"the whole fleet":               {statusFlags{exitCode: true}, errUnwell},
-		"the whole fleet in JSON":       {statusFlags{exitCode: true, format: "json"}, errUnwell},
-		"a runtime that is behind":      {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "oslo"}}, nil},
-		"a silent runtime":              {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "lima"}}, errUnwell},
+		"without the flag":        {statusFlags{}, nil},
+		"the whole fleet":         {statusFlags{exitCode: true}, errUnwell},
+		"the whole fleet in JSON": {statusFlags{exitCode: true, format: "json"}, errUnwell},
+		"a runtime that is behind": {
+			statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "oslo"}}, nil,
+		},
+		"a silent runtime": {
+			statusFlags{exitCode: true, runtimeFilter: runtimeFilter{runtime: "lima"}}, errUnwell,
+		},
 		"a selection without a finding": {statusFlags{exitCode: true, runtimeFilter: runtimeFilter{behind: true}}, nil},
 	} {
 		if _, err := shown(t, sickFleet(), c.flags); !errors.Is(err, c.want) {
@@ -150,7 +189,9 @@ func TestStatusExitCode(t *testing.T) {
 	if !refused(fmt.Errorf("status: %w", errUnwell)) {
 		t.Error("the verdict has not the exit code of one")
 	}
-	if _, err := shown(t, sickFleet(), statusFlags{runtimeFilter: runtimeFilter{runtime: "berln"}}); err == nil || err.Error() != "runtime berln: no Kyma in namespace kcp-system has that runtime id or name: did you mean berlin?" {
+	if _, err := shown(t, sickFleet(), statusFlags{runtimeFilter: runtimeFilter{runtime: "berln"}}); err == nil ||
+		err.Error() != "runtime berln: no Kyma in namespace kcp-system has that runtime id or name: did you mean "+
+			"berlin?" {
 		t.Errorf("a runtime that there is not: %v", err)
 	}
 }
@@ -162,7 +203,9 @@ func TestUnknownModuleIsAnError(t *testing.T) {
 		"nope":   "--module nope: not found in any channel or runtime in namespace kcp-system",
 		"scalar": "--module scalar: not found in any channel or runtime in namespace kcp-system: did you mean scaler?",
 	} {
-		f := statusFlags{controlPlane: controlPlane{namespace: defaultNamespace}, runtimeFilter: runtimeFilter{module: module}}
+		f := statusFlags{
+			controlPlane: controlPlane{namespace: defaultNamespace}, runtimeFilter: runtimeFilter{module: module},
+		}
 		got := ""
 		if err := f.knowsModule(all); err != nil {
 			got = err.Error()
@@ -206,7 +249,9 @@ func TestWatchPrintsChanges(t *testing.T) {
 	f, now := statusFlags{format: "table", runtimeFilter: runtimeFilter{failing: true}}, sickFleet()
 	before := byKyma(f.selected(now.Runtimes))
 	delete(before, "kcp-system/cairo") // it was not failing
-	before["kcp-system/delhi"] = fleet.Runtime{ID: "delhi", Namespace: "kcp-system", Kyma: "delhi", Health: fleet.Failing}
+	before["kcp-system/delhi"] = fleet.Runtime{
+		ID: "delhi", Namespace: "kcp-system", Kyma: "delhi", Health: fleet.Failing,
+	}
 	before["kcp-system/gone"] = fleet.Runtime{ID: "gone", Namespace: "kcp-system", Kyma: "gone", Health: fleet.Failing}
 	var out bytes.Buffer
 	if err := f.printChanges(&out, before, now); err != nil {

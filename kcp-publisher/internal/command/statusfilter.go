@@ -69,15 +69,19 @@ func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
 	}
 	if f.runtime != "" && len(selected) > 1 {
 		// A runtime id takes precedence over the name of another runtime's Kyma.
-		if byID := slices.DeleteFunc(slices.Clone(selected), func(r fleet.Runtime) bool { return r.ID != f.runtime }); len(byID) > 0 {
+		if byID := slices.DeleteFunc(slices.Clone(selected),
+			func(r fleet.Runtime) bool { return r.ID != f.runtime }); len(byID) > 0 {
 			selected = byID
 		}
 	}
 	slices.SortStableFunc(selected, func(a, b fleet.Runtime) int {
-		return cmp.Or(slices.Index(worstFirst, a.Health)-slices.Index(worstFirst, b.Health), strings.Compare(a.ID, b.ID))
+		return cmp.Or(slices.Index(worstFirst, a.Health)-slices.Index(worstFirst, b.Health),
+			strings.Compare(a.ID, b.ID))
 	})
 	return selected
 }
 
 // worstFirst lists all healths.
-var worstFirst = []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Deleting, fleet.Suspended, fleet.Healthy}
+var worstFirst = []fleet.Health{
+	fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Deleting, fleet.Suspended, fleet.Healthy,
+}

@@ -60,10 +60,12 @@ func TestStatusListsHealthyRuntimesFromTheTable(t *testing.T) {
 		f    statusFlags
 		want []string
 	}{
-		"all":               {statusFlags{format: "table", all: true}, inKCP},
-		"a module":          {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, inKCP},
-		"a version":         {statusFlags{format: formatWide, runtimeFilter: runtimeFilter{version: "1.8.0"}}, inKCP},
-		"names of both":     {statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, inKCP},
+		"all":       {statusFlags{format: "table", all: true}, inKCP},
+		"a module":  {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, inKCP},
+		"a version": {statusFlags{format: formatWide, runtimeFilter: runtimeFilter{version: "1.8.0"}}, inKCP},
+		"names of both": {
+			statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, inKCP,
+		},
 		"everywhere":        {statusFlags{format: "table", controlPlane: everywhere}, unwell},
 		"all of everywhere": {statusFlags{format: "table", all: true, controlPlane: everywhere}, unwell},
 	} {
@@ -80,10 +82,15 @@ func TestStatusReadsAllKymasIfTheTableLacksVersions(t *testing.T) {
 	older.columns = slices.DeleteFunc(older.columns, func(name string) bool { return name == "Running" })
 	for name, s := range map[string]*kymaServer{
 		"a definition of an older release": older,
-		"an older publisher":               manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) { k.Status.Runtime.Running = "" }),
-		"a publisher that was taken back":  manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) { k.Status.Runtime.Published.Sequence++ }),
+		"an older publisher": manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) {
+			k.Status.Runtime.Running = ""
+		}),
+		"a publisher that was taken back": manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) {
+			k.Status.Runtime.Published.Sequence++
+		}),
 	} {
-		got := statusOf(t, s, statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, false, time.Now())
+		got := statusOf(t, s, statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, false,
+			time.Now())
 		if !strings.Contains(got, "100 of 100 runtimes") || !slices.Equal(s.whole, []string{"list "}) {
 			t.Errorf("%s: it read %v and printed %s", name, s.whole, got)
 		}
@@ -104,17 +111,26 @@ func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 			runs("1.8.0", k)
 		}
 	})
-	s.rollout = &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "module-b-regular-1"},
-		Spec: v1alpha1.RolloutSpec{Policy: "waves", Module: "module-b", Channel: "regular", Revision: 1, From: "1.7.0", To: "1.8.0",
+	s.rollout = &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{
+		Namespace: defaultNamespace, Name: "module-b-regular-1",
+	},
+		Spec: v1alpha1.RolloutSpec{Policy: "waves", Module: "module-b", Channel: "regular", Revision: 1, From: "1.7.0",
+			To:     "1.8.0",
 			Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: &everybody}}}},
-		Status: v1alpha1.RolloutStatus{State: v1alpha1.RolloutPaused, Waves: []v1alpha1.WaveStatus{{Name: "all", Place: &half}}}}
+		Status: v1alpha1.RolloutStatus{
+			State: v1alpha1.RolloutPaused, Waves: []v1alpha1.WaveStatus{{Name: "all", Place: &half}},
+		}}
 	for name, c := range map[string]struct {
 		f    statusFlags
 		want int
 	}{
-		"who has it":           {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, 10},
-		"who waits for it":     {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.7.0"}}, 10},
-		"who has got it":       {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, 0},
+		"who has it": {statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, 10},
+		"who waits for it": {
+			statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.7.0"}}, 10,
+		},
+		"who has got it": {
+			statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, 0,
+		},
 		"names of who has it":  {statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b"}}, 0},
 		"all":                  {statusFlags{format: "table", all: true}, 10},
 		"the fleet as a whole": {statusFlags{format: "table"}, 0},
@@ -125,18 +141,26 @@ func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 			t.Errorf("%s: it read %v and printed\n%s\nwant\n%s", name, s.whole, got, want)
 		}
 	}
-	if whole := statusOf(t, s, statusFlags{format: "table", all: true}, true, now); strings.Count(whole, "module module-b is Ready in version 1.7") != 10 {
+	if whole := statusOf(t, s, statusFlags{format: "table", all: true}, true, now); strings.Count(whole,
+		"module module-b is Ready in version 1.7") != 10 {
 		t.Errorf("the rollout holds not ten: %s", whole)
 	}
 }
 
 func TestUnknownModuleIsFoundByTableAndByWatch(t *testing.T) {
 	s := manyKymas(t, 100)
-	s.meta = &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "module-y"}, Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "module-y"}}
+	s.meta = &v1beta2.ModuleReleaseMeta{
+		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "module-y"},
+		Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: "module-y"},
+	}
 	api, table := s.connect(t)
-	for module, want := range map[string]string{"module-z": "--module module-z: not found", "module-y": "", "module-a": ""} {
+	for module, want := range map[string]string{"module-z": "--module module-z: not found", "module-y": "",
+		"module-a": ""} {
 		s.whole = nil
-		f := statusFlags{format: "table", runtimeFilter: runtimeFilter{module: module}, controlPlane: controlPlane{namespace: defaultNamespace}}
+		f := statusFlags{
+			format: "table", runtimeFilter: runtimeFilter{module: module},
+			controlPlane: controlPlane{namespace: defaultNamespace},
+		}
 		in, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
 		if err != nil || len(s.whole) > 0 {
 			t.Fatalf("it read %v: %v", s.whole, err)
@@ -149,7 +173,8 @@ func TestUnknownModuleIsFoundByTableAndByWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for how, err := range map[string]error{"a table": f.knowsModule(fleet.Look(in).Modules), "a watch": f.begin(io.Discard, watched)} {
+		for how, err := range map[string]error{"a table": f.knowsModule(fleet.Look(in).Modules),
+			"a watch": f.begin(io.Discard, watched)} {
 			if got := fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(got, want) {
 				t.Errorf("%s of %s: %v", how, module, err)
 			}

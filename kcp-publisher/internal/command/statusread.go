@@ -42,7 +42,9 @@ func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet
 	return f.readBy(ctx, api, table, scope{namespace: f.scope(), selector: selector})
 }
 
-func (f *statusFlags) readBy(ctx context.Context, api client.Reader, table rest.Interface, of scope) (fleet.Input, error) {
+func (f *statusFlags) readBy(
+	ctx context.Context, api client.Reader, table rest.Interface, of scope,
+) (fleet.Input, error) {
 	if f.showsWhole() {
 		return readInput(ctx, api, of, divided{})
 	}
@@ -145,7 +147,10 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 	var kymas []v1beta2.Kyma
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		list := &v1beta2.KymaList{}
-		return list, api.List(ctx, list, &client.ListOptions{Namespace: of.namespace, LabelSelector: of.selector, FieldSelector: of.fields, Limit: options.Limit, Continue: options.Continue})
+		return list, api.List(ctx, list, &client.ListOptions{
+			Namespace: of.namespace, LabelSelector: of.selector, FieldSelector: of.fields, Limit: options.Limit,
+			Continue: options.Continue,
+		})
 	})
 	pages.PageSize = pageOf
 	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
@@ -159,8 +164,8 @@ func readKymas(ctx context.Context, api client.Reader, of scope) ([]v1beta2.Kyma
 }
 
 // readCircumstances reads the state of a namespace that affects all its runtimes: whether publishing is held, when the
-// root of trust expires, and its promotion trains. After a failed read the input stays unchanged, because a timeout does
-// not end a warning.
+// root of trust expires, and its promotion trains. After a failed read the input stays unchanged, because a timeout
+// does not end a warning.
 func readCircumstances(ctx context.Context, api client.Reader, namespace string, in *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {

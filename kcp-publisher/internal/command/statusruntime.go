@@ -22,7 +22,8 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	if r.Since != nil {
 		since = " since " + v.since(r.Since)
 	}
-	fmt.Fprintf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(colorOf(r.Health), string(r.Health)), since)
+	fmt.Fprintf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(colorOf(r.Health), string(r.Health)),
+		since)
 	line := func(what, words string) {
 		if words != "" {
 			v.hanging(out, fmt.Sprintf("  %-11s", what), bundle.PrintableLine(words))
@@ -33,7 +34,8 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 		line("do this", r.Cause.Advice)
 	}
 	line("reports", v.heard(r))
-	line("Kyma", fmt.Sprintf("%s/%s, %s, channel %s", r.Namespace, r.Kyma, cmp.Or(string(r.State), "no state yet"), r.Channel))
+	line("Kyma",
+		fmt.Sprintf("%s/%s, %s, channel %s", r.Namespace, r.Kyma, cmp.Or(string(r.State), "no state yet"), r.Channel))
 	line("bundle", bundleOf(r))
 	if r.Agent != "" {
 		line("agent", fmt.Sprintf("%s on Kubernetes %s", r.Agent, r.Kubernetes))
@@ -46,7 +48,9 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	t := newTable(nil)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "ASKED", "STATE"})
 	for _, m := range r.Modules {
-		t.AppendRow(table.Row{m.Name, m.Channel, m.Version, m.Asked, painted{string(m.State), colorOfState(m.State), v.palette}})
+		t.AppendRow(table.Row{
+			m.Name, m.Channel, m.Version, m.Asked, painted{string(m.State), colorOfState(m.State), v.palette},
+		})
 	}
 	v.render(out, t)
 	for _, m := range r.Modules {
@@ -76,7 +80,10 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 			verified, by = true, b.Signed.PublisherKey
 		}
 		unverified = cmp.Or(unverified, b.Unverified)
-		t.AppendRow(table.Row{strconv.FormatInt(b.Sequence, 10), b.Published.UTC().Format(time.RFC3339), b.Why(), applied, b.Became(), b.Commit[:min(len(b.Commit), shownCommit)], by})
+		t.AppendRow(table.Row{
+			strconv.FormatInt(b.Sequence, 10), b.Published.UTC().Format(time.RFC3339), b.Why(), applied, b.Became(),
+			b.Commit[:min(len(b.Commit), shownCommit)], by,
+		})
 	}
 	t.Render()
 	switch {

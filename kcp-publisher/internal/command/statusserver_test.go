@@ -47,12 +47,18 @@ type kymaServer struct {
 func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma)) *kymaServer {
 	tb.Helper()
 	s := &kymaServer{kymas: make([]v1beta2.Kyma, n), items: make([]json.RawMessage, n),
-		columns: []string{"Name", "State", "Channel", "In Force", "Published", "Agent", "Kubernetes", "Runtime", "Healthy Until", "Skip Reconciliation", "Deleted", "Running"}}
+		columns: []string{
+			"Name", "State", "Channel", "In Force", "Published", "Agent", "Kubernetes", "Runtime", "Healthy Until",
+			"Skip Reconciliation", "Deleted", "Running",
+		}}
 	for i := range s.items {
 		heard := metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
 		kyma := v1beta2.Kyma{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Kyma"}}
-		kyma.Name, kyma.Namespace, kyma.ResourceVersion = fmt.Sprintf("runtime-%05d", i), defaultNamespace, strconv.Itoa(i)
-		kyma.Labels = map[string]string{v1beta2.LabelRegion: "eu", v1beta2.LabelPlan: "aws", v1beta2.LabelGlobalAccountID: "account"}
+		kyma.Name, kyma.Namespace, kyma.ResourceVersion = fmt.Sprintf("runtime-%05d", i), defaultNamespace,
+			strconv.Itoa(i)
+		kyma.Labels = map[string]string{
+			v1beta2.LabelRegion: "eu", v1beta2.LabelPlan: "aws", v1beta2.LabelGlobalAccountID: "account",
+		}
 		kyma.Spec.Channel, kyma.Status.ActiveChannel = "regular", "regular"
 		kyma.Status.State = v1beta2.StateReady
 		versions := map[string]string{}
@@ -60,14 +66,26 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 			name := fmt.Sprintf("module-%c", 'a'+m)
 			versions[name] = "1.7.0"
 			kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: name})
-			kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{Name: name, FQDN: "kyma-project.io/module/" + name, Channel: "regular", Version: "1.7.0", State: v1beta2.StateReady})
+			kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{
+				Name: name, FQDN: "kyma-project.io/module/" + name, Channel: "regular", Version: "1.7.0",
+				State: v1beta2.StateReady,
+			})
 		}
-		for _, kind := range []string{v1beta2.ConditionReady, v1beta2.ConditionModules, v1beta2.ConditionReporting, v1beta2.ConditionAccepted} {
-			kyma.Status.Conditions = append(kyma.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Ready", Message: "all modules are ready", LastTransitionTime: heard})
+		for _, kind := range []string{v1beta2.ConditionReady, v1beta2.ConditionModules, v1beta2.ConditionReporting,
+			v1beta2.ConditionAccepted} {
+			kyma.Status.Conditions = append(kyma.Status.Conditions, metav1.Condition{
+				Type: kind, Status: metav1.ConditionTrue, Reason: "Ready", Message: "all modules are ready",
+				LastTransitionTime: heard,
+			})
 		}
 		same := digest.FromString(kyma.Name).String()
-		kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: kyma.Name, Published: &v1beta2.PublishedBundle{Digest: same, Sequence: 12, Versions: versions},
-			Observed: &v1beta2.ObservedBundle{Digest: same, Sequence: 12, Time: heard, Heard: &heard, AgentVersion: "1.0.0", KubernetesVersion: "v1.36.3"}}
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: kyma.Name, Published: &v1beta2.PublishedBundle{
+			Digest: same, Sequence: 12, Versions: versions,
+		},
+			Observed: &v1beta2.ObservedBundle{
+				Digest: same, Sequence: 12, Time: heard, Heard: &heard, AgentVersion: "1.0.0",
+				KubernetesVersion: "v1.36.3",
+			}}
 		until := metav1.NewTime(fleet.HealthyUntil(&kyma, time.Now()))
 		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &until, fleet.Running(&kyma)
 		for _, change := range changes {
@@ -110,7 +128,8 @@ func (s *kymaServer) connect(tb testing.TB) (client.Client, rest.Interface) {
 func (s *kymaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	lists := map[string]string{"rollouts": "RolloutList", "modulereleasemetas": "ModuleReleaseMetaList"}
-	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/apis/"), "/") // group, version, "namespaces", NAMESPACE, plural, name
+	// group, version, "namespaces", NAMESPACE, plural, name
+	parts := strings.Split(strings.TrimPrefix(r.URL.Path, "/apis/"), "/")
 	group, namespace, rest := strings.Join(parts[:2], "/"), "", parts[2:]
 	if rest[0] == "namespaces" {
 		namespace, rest = rest[1], rest[2:]
@@ -120,7 +139,9 @@ func (s *kymaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 	case plural == "kymas" && len(rest) == 2:
 		s.note(rest[1])
-		at := slices.IndexFunc(s.kymas, func(k v1beta2.Kyma) bool { return k.Name == rest[1] && k.Namespace == namespace })
+		at := slices.IndexFunc(s.kymas, func(k v1beta2.Kyma) bool {
+			return k.Name == rest[1] && k.Namespace == namespace
+		})
 		if at < 0 {
 			http.NotFound(w, r)
 			return
@@ -140,7 +161,10 @@ func (s *kymaServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if plural == "modulereleasemetas" && s.meta != nil {
 			items = append(items, s.meta)
 		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": group, "kind": lists[plural], "metadata": map[string]any{"resourceVersion": "1"}, "items": items})
+		_ = json.NewEncoder(w).Encode(map[string]any{
+			"apiVersion": group, "kind": lists[plural], "metadata": map[string]any{"resourceVersion": "1"},
+			"items": items,
+		})
 	}
 }
 
@@ -153,7 +177,8 @@ func (s *kymaServer) selected(r *http.Request, namespace string) []int {
 	var selected []int
 	for i := range s.kymas {
 		k := &s.kymas[i]
-		if (namespace == "" || k.Namespace == namespace) && selector.Matches(fields.Set{"status.state": string(k.Status.State), "metadata.namespace": k.Namespace}) {
+		if (namespace == "" || k.Namespace == namespace) &&
+			selector.Matches(fields.Set{"status.state": string(k.Status.State), "metadata.namespace": k.Namespace}) {
 			selected = append(selected, i)
 		}
 	}
@@ -182,8 +207,10 @@ func (s *kymaServer) serveList(w http.ResponseWriter, r *http.Request, namespace
 	s.note("list " + r.URL.Query().Get("fieldSelector"))
 	if s.fieldless && r.URL.Query().Has("fieldSelector") {
 		w.WriteHeader(http.StatusBadRequest)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusBadRequest,
-			Reason: metav1.StatusReasonBadRequest, Message: `field label not supported: status.state`})
+		_ = json.NewEncoder(w).
+			Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+				Status: metav1.StatusFailure, Code: http.StatusBadRequest,
+				Reason: metav1.StatusReasonBadRequest, Message: `field label not supported: status.state`})
 		return
 	}
 	page, next := s.pageOf(r, s.selected(r, namespace))
@@ -191,15 +218,20 @@ func (s *kymaServer) serveList(w http.ResponseWriter, r *http.Request, namespace
 	for _, i := range page {
 		items = append(items, s.items[i])
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"apiVersion": v1beta2.GroupVersion.String(), "kind": "KymaList", "metadata": map[string]any{"continue": next, "resourceVersion": "1"}, "items": items})
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"apiVersion": v1beta2.GroupVersion.String(), "kind": "KymaList",
+		"metadata": map[string]any{"continue": next, "resourceVersion": "1"}, "items": items,
+	})
 }
 
 // serveTable serves a page of the Kymas in the API server's table format.
 func (s *kymaServer) serveTable(w http.ResponseWriter, r *http.Request, namespace string) {
 	if s.expires && r.URL.Query().Has("continue") {
 		w.WriteHeader(http.StatusGone)
-		_ = json.NewEncoder(w).Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: http.StatusGone,
-			Reason: metav1.StatusReasonExpired, Message: "the provided continue parameter is too old"})
+		_ = json.NewEncoder(w).
+			Encode(metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"},
+				Status: metav1.StatusFailure, Code: http.StatusGone,
+				Reason: metav1.StatusReasonExpired, Message: "the provided continue parameter is too old"})
 		return
 	}
 	page, next := s.pageOf(r, s.selected(r, namespace))
@@ -211,13 +243,18 @@ func (s *kymaServer) serveTable(w http.ResponseWriter, r *http.Request, namespac
 func (s *kymaServer) table(page []int, metadata bool) metav1.Table {
 	table := metav1.Table{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "Table"}}
 	for _, name := range s.columns {
-		table.ColumnDefinitions = append(table.ColumnDefinitions, metav1.TableColumnDefinition{Name: name, Type: "string"})
+		table.ColumnDefinitions = append(table.ColumnDefinitions,
+			metav1.TableColumnDefinition{Name: name, Type: "string"})
 	}
 	for _, i := range page {
 		k := &s.kymas[i]
-		all := map[string]any{"Name": k.Name, "State": string(k.Status.State), "Channel": k.Status.ActiveChannel, "Runtime": k.Status.Runtime.ID, "Healthy Until": nil, "Skip Reconciliation": nil, "Deleted": nil,
-			"Running": k.Status.Runtime.Running, "Published": strconv.FormatInt(k.Status.Runtime.Published.Sequence, 10), "In Force": strconv.FormatInt(k.Status.Runtime.Observed.Sequence, 10),
-			"Agent": k.Status.Runtime.Observed.AgentVersion, "Kubernetes": k.Status.Runtime.Observed.KubernetesVersion}
+		all := map[string]any{"Name": k.Name, "State": string(k.Status.State), "Channel": k.Status.ActiveChannel,
+			"Runtime": k.Status.Runtime.ID, "Healthy Until": nil, "Skip Reconciliation": nil, "Deleted": nil,
+			"Running":    k.Status.Runtime.Running,
+			"Published":  strconv.FormatInt(k.Status.Runtime.Published.Sequence, 10),
+			"In Force":   strconv.FormatInt(k.Status.Runtime.Observed.Sequence, 10),
+			"Agent":      k.Status.Runtime.Observed.AgentVersion,
+			"Kubernetes": k.Status.Runtime.Observed.KubernetesVersion}
 		if until := k.Status.Runtime.HealthyUntil; until != nil {
 			all["Healthy Until"] = until.UTC().Format(time.RFC3339)
 		}
@@ -232,7 +269,9 @@ func (s *kymaServer) table(page []int, metadata bool) metav1.Table {
 			row.Cells = append(row.Cells, all[name])
 		}
 		if metadata {
-			row.Object.Object = &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: k.Name, Namespace: k.Namespace}}
+			row.Object.Object = &metav1.PartialObjectMetadata{
+				ObjectMeta: metav1.ObjectMeta{Name: k.Name, Namespace: k.Namespace},
+			}
 		}
 		table.Rows = append(table.Rows, row)
 	}

@@ -38,7 +38,8 @@ func newTableClient(config *rest.Config) (rest.Interface, error) {
 	}
 	version := v1beta2.GroupVersion
 	config = rest.CopyConfig(config)
-	config.APIPath, config.GroupVersion, config.NegotiatedSerializer = "/apis", &version, serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.APIPath, config.GroupVersion, config.NegotiatedSerializer = "/apis", &version,
+		serializer.NewCodecFactory(scheme).WithoutConversion()
 	return rest.RESTClientFor(config)
 }
 
@@ -96,7 +97,9 @@ func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]str
 			return nil, fmt.Errorf("find the namespaces of Kymas: %w", err)
 		}
 		if object.Namespace == "" || slices.Contains(known, object.Namespace) {
-			return nil, errors.New("find the namespaces of Kymas: the API server does not support selecting by metadata.namespace")
+			return nil,
+				errors.New(
+					"find the namespaces of Kymas: the API server does not support selecting by metadata.namespace")
 		}
 		known = append(known, object.Namespace)
 		others = fields.AndSelectors(others, fields.OneTermNotEqualSelector("metadata.namespace", object.Namespace))
@@ -114,8 +117,10 @@ type tableOptions struct {
 // pageOfTable returns a page of the table.
 func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tableOptions) (metav1.Table, error) {
 	var table metav1.Table
-	request := api.Get().NamespaceIfScoped(of.namespace, of.namespace != "").Resource("kymas").SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
-		Param("includeObject", string(options.object)).Param("labelSelector", of.selector.String()).Param("limit", strconv.Itoa(options.limit))
+	request := api.Get().NamespaceIfScoped(of.namespace, of.namespace != "").Resource("kymas").
+		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
+		Param("includeObject", string(options.object)).Param("labelSelector", of.selector.String()).
+		Param("limit", strconv.Itoa(options.limit))
 	if of.fields != nil && !of.fields.Empty() {
 		request = request.Param("fieldSelector", of.fields.String())
 	}
@@ -153,9 +158,12 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 			}
 			return fmt.Sprint(row.Cells[at])
 		}
-		rows = append(rows, fleet.Row{Namespace: namespace, Name: cell("Name"), Runtime: cell("Runtime"), State: cell("State"),
-			HealthyUntil: cell("Healthy Until"), Running: cell("Running"), Skip: cell("Skip Reconciliation"), Deleted: cell("Deleted"),
-			Channel: cell("Channel"), Published: cell("Published"), InForce: cell("In Force"), Agent: cell("Agent"), Kubernetes: cell("Kubernetes")})
+		rows = append(rows,
+			fleet.Row{Namespace: namespace, Name: cell("Name"), Runtime: cell("Runtime"), State: cell("State"),
+				HealthyUntil: cell("Healthy Until"), Running: cell("Running"), Skip: cell("Skip Reconciliation"),
+				Deleted: cell("Deleted"),
+				Channel: cell("Channel"), Published: cell("Published"), InForce: cell("In Force"), Agent: cell("Agent"),
+				Kubernetes: cell("Kubernetes")})
 	}
 	return rows
 }

@@ -82,7 +82,10 @@ func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
 		"failing with a": {format: "table", runtimeFilter: runtimeFilter{module: "module-a", failing: true}},
 		"everywhere":     {format: "table", controlPlane: controlPlane{everywhere: true}},
 		"all everywhere": {format: formatWide, all: true, controlPlane: controlPlane{everywhere: true}},
-		"one everywhere": {format: "table", runtimeFilter: runtimeFilter{runtime: "runtime-00009"}, controlPlane: controlPlane{everywhere: true}},
+		"one everywhere": {
+			format: "table", runtimeFilter: runtimeFilter{runtime: "runtime-00009"},
+			controlPlane: controlPlane{everywhere: true},
+		},
 	} {
 		want := statusOf(t, s, f, true, now)
 		if got := statusOf(t, s, f, false, now); got != want {
@@ -112,7 +115,8 @@ func TestStatusListsManyUnreadyKymasInOneRequest(t *testing.T) {
 			broken(kyma)
 		}
 	})
-	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "16 failing, 84 healthy\n") {
+	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got,
+		"16 failing, 84 healthy\n") {
 		t.Errorf("got %s", got)
 	}
 	if want := []string{"list status.state!=Ready"}; !slices.Equal(s.whole, want) {
@@ -127,7 +131,8 @@ func TestStatusReadsAllKymasWithoutSelectableFields(t *testing.T) {
 		}
 	})
 	s.fieldless = true
-	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "16 failing, 84 healthy\n") {
+	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got,
+		"16 failing, 84 healthy\n") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -138,7 +143,9 @@ func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
 	unvouched := manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
 	expired := manyKymas(t, pageOf+1)
 	expired.expires = true
-	for name, s := range map[string]*kymaServer{"a table that expires": expired, "a definition of an older release": older, "an older publisher": unvouched, "a fleet that is listed": manyKymas(t, listedWhole)} {
+	for name, s := range map[string]*kymaServer{"a table that expires": expired,
+		"a definition of an older release": older, "an older publisher": unvouched,
+		"a fleet that is listed": manyKymas(t, listedWhole)} {
 		want := fmt.Sprintf("none of %d runtimes needs attention: %d healthy", len(s.kymas), len(s.kymas))
 		pages := slices.Repeat([]string{"list "}, (len(s.kymas)+pageOf-1)/pageOf)
 		if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, want) {
@@ -180,8 +187,11 @@ func TestStatusSeesAKymaThatFailsDuringTheRead(t *testing.T) {
 
 func TestClusterWithoutKymaCRDIsAnError(t *testing.T) {
 	api, table := (&kymaServer{undefined: true}).connect(t)
-	_, err := (&statusFlags{format: "table"}).readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
-	if err == nil || !strings.HasPrefix(err.Error(), "list Kymas: ") { // a client that knows the cluster's kinds adds a hint
+	_, err := (&statusFlags{format: "table"}).readBy(t.Context(), api, table, scope{
+		namespace: defaultNamespace, selector: labels.Everything(),
+	})
+	// a client that knows the cluster's kinds adds a hint
+	if err == nil || !strings.HasPrefix(err.Error(), "list Kymas: ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -82,7 +82,8 @@ func (v statusView) verdict() string {
 		}
 		fleetwide = v.paint(cli.Red, fmt.Sprintf("%d of %s %s attention", v.Summary.Attention(), total, need))
 	case len(v.Warnings) > 0:
-		fleetwide = v.paint(cli.Yellow, fmt.Sprintf("none of %s needs attention, with %s", total, several(len(v.Warnings), "warning")))
+		fleetwide = v.paint(cli.Yellow,
+			fmt.Sprintf("none of %s needs attention, with %s", total, several(len(v.Warnings), "warning")))
 	}
 	if !v.filter.any() {
 		return fleetwide + ": " + counted(v.Summary.Health)
@@ -164,7 +165,9 @@ func (g group) title(v statusView) string {
 	for i, name := range names {
 		lines[i] = bundle.PrintableLine(name)
 	}
-	return fmt.Sprintf("%s (%s): %s%s", v.paint(colorOf(g.health), fmt.Sprintf("%d %s", len(g.names), spoken[g.health])), g.cause.Situation, strings.Join(lines, ", "), more)
+	return fmt.Sprintf("%s (%s): %s%s",
+		v.paint(colorOf(g.health), fmt.Sprintf("%d %s", len(g.names), spoken[g.health])), g.cause.Situation,
+		strings.Join(lines, ", "), more)
 }
 
 // cause shows a problem below its title, and its fix.
@@ -206,7 +209,10 @@ func (v statusView) drawActive(out io.Writer) {
 		}
 		under++
 		s := r.Status
-		t.AppendRow(table.Row{r.Name, r.Spec.From, r.Spec.To, painted{string(s.State), colorOfRollout(s.State), v.palette}, s.Wave, s.Progress, s.Failed})
+		t.AppendRow(table.Row{
+			r.Name, r.Spec.From, r.Spec.To, painted{string(s.State), colorOfRollout(s.State), v.palette}, s.Wave,
+			s.Progress, s.Failed,
+		})
 	}
 	if under == 0 {
 		return
@@ -219,7 +225,9 @@ func (v statusView) drawActive(out io.Writer) {
 func (v statusView) drawRuntimes(out io.Writer) {
 	listed, left := v.selected, 0
 	if !v.all && !v.filter.any() && len(listed) > listedWhole {
-		listed = slices.DeleteFunc(slices.Clone(listed), func(r fleet.Runtime) bool { return r.Health == fleet.Healthy })
+		listed = slices.DeleteFunc(slices.Clone(listed), func(r fleet.Runtime) bool {
+			return r.Health == fleet.Healthy
+		})
 		left = len(v.selected) - len(listed)
 	}
 	switch {
@@ -295,7 +303,10 @@ func (v statusView) header() table.Row {
 }
 
 func (v statusView) row(r *fleet.Runtime) table.Row {
-	row := table.Row{bundle.PrintableLine(r.ID), painted{string(r.Health), colorOf(r.Health), v.palette}, v.since(r.Since), readyOf(r.Modules)}
+	row := table.Row{
+		bundle.PrintableLine(r.ID), painted{string(r.Health), colorOf(r.Health), v.palette}, v.since(r.Since),
+		readyOf(r.Modules),
+	}
 	if v.filter.module != "" {
 		row[3] = versionOf(r.Modules, v.filter.module)
 	}
@@ -303,7 +314,8 @@ func (v statusView) row(r *fleet.Runtime) table.Row {
 		row = append(table.Row{r.Namespace}, row...)
 	}
 	if v.wide {
-		row = append(row, r.Kyma, string(r.State), r.Channel, v.reports(r), sequence(r.Published), sequence(r.InForce), r.Agent, r.Kubernetes)
+		row = append(row, r.Kyma, string(r.State), r.Channel, v.reports(r), sequence(r.Published), sequence(r.InForce),
+			r.Agent, r.Kubernetes)
 	}
 	message := ""
 	if r.Cause != nil {

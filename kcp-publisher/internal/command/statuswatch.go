@@ -120,7 +120,11 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	if err != nil {
 		return nil, nil, err
 	}
-	options := cache.Options{Scheme: scheme, ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Label: selector, Transform: controller.NewSlimmer().Transform}}}
+	options := cache.Options{
+		Scheme: scheme, ByObject: map[client.Object]cache.ByObject{
+			&v1beta2.Kyma{}: {Label: selector, Transform: controller.NewSlimmer().Transform},
+		},
+	}
 	if scope := f.scope(); scope != "" {
 		options.DefaultNamespaces = map[string]cache.Config{scope: {}}
 	}
@@ -173,7 +177,8 @@ func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 	}
 	var err error
 	say := func(color cli.Color, what, state, message string) {
-		_, wrong := fmt.Fprintf(out, "%s  %s%s  %s\n", now.Time.Format(time.TimeOnly), what, cli.PaletteOf(out).Paint(color, bundle.PrintableLine(state)), bundle.PrintableLine(message))
+		_, wrong := fmt.Fprintf(out, "%s  %s%s  %s\n", now.Time.Format(time.TimeOnly), what,
+			cli.PaletteOf(out).Paint(color, bundle.PrintableLine(state)), bundle.PrintableLine(message))
 		err = errors.Join(err, wrong)
 	}
 	for _, w := range now.Warnings {
@@ -188,10 +193,12 @@ func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 	}
 	for _, r := range now.Rollouts {
 		same := func(was fleet.Rollout) bool {
-			return was.Namespace == r.Namespace && was.Name == r.Name && was.Status.State == r.Status.State && was.Status.Wave == r.Status.Wave
+			return was.Namespace == r.Namespace && was.Name == r.Name && was.Status.State == r.Status.State &&
+				was.Status.Wave == r.Status.Wave
 		}
 		if !slices.ContainsFunc(before.Rollouts, same) {
-			say(colorOfRollout(r.Status.State), "rollout "+bundle.PrintableLine(r.Name)+"  ", cmp.Or(string(r.Status.State), "New"), r.Status.Message)
+			say(colorOfRollout(r.Status.State), "rollout "+bundle.PrintableLine(r.Name)+"  ",
+				cmp.Or(string(r.Status.State), "New"), r.Status.Message)
 		}
 	}
 	return err

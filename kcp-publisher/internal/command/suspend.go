@@ -12,17 +12,22 @@ import (
 
 func newSuspend() *cobra.Command {
 	var reason string
-	cmd := changeRuntimes("suspend", "suspend publishing to runtimes", func() actions.Runtime { return actions.Suspend(reason) })
-	cmd.Long = "suspend labels the Kyma of each selected runtime " + v1beta2.LabelSkipReconciliation + "=true. The published bundle stays in force: the agent keeps\n" +
+	cmd := changeRuntimes("suspend", "suspend publishing to runtimes", func() actions.Runtime {
+		return actions.Suspend(reason)
+	})
+	cmd.Long = "suspend labels the Kyma of each selected runtime " + v1beta2.LabelSkipReconciliation +
+		"=true. The published bundle stays in force: the agent keeps\n" +
 		"correcting drift and sending reports. The publisher reads no report until `kcp-publisher resume`."
-	cmd.Example = "  kcp-publisher suspend berlin oslo --reason \"datacenter move\"\n  kcp-publisher suspend -l kyma-project.io/region=eu --dry-run\n  kcp-publisher suspend --health Failing --yes"
+	cmd.Example = "  kcp-publisher suspend berlin oslo --reason \"datacenter move\"\n  kcp-publisher suspend -l " +
+		"kyma-project.io/region=eu --dry-run\n  kcp-publisher suspend --health Failing --yes"
 	cmd.Flags().StringVar(&reason, "reason", "", "reason for other operators, stored as an annotation of the Kyma")
 	return cmd
 }
 
 func newResume() *cobra.Command {
 	cmd := changeRuntimes("resume", "resume publishing to suspended runtimes", actions.Resume)
-	cmd.Long = "resume removes the label " + v1beta2.LabelSkipReconciliation + " from the Kyma of each selected runtime."
+	cmd.Long = "resume removes the label " + v1beta2.LabelSkipReconciliation +
+		" from the Kyma of each selected runtime."
 	cmd.Example = "  kcp-publisher resume berlin\n  kcp-publisher resume --health Suspended"
 	return cmd
 }
@@ -33,9 +38,10 @@ func changeRuntimes(verb, short string, action func() actions.Runtime) *cobra.Co
 	cmd := &cobra.Command{
 		Use: verb + " [RUNTIME...]", Short: short,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return selected.run(cmd, args, verb, func(ctx context.Context, api client.Client, one target) (string, error) {
-				return one.apply(ctx, api, action())
-			})
+			return selected.run(cmd, args, verb,
+				func(ctx context.Context, api client.Client, one target) (string, error) {
+					return one.apply(ctx, api, action())
+				})
 		},
 	}
 	selected.add(cmd)

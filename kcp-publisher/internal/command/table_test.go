@@ -12,14 +12,18 @@ func TestTableCellIsOneLine(t *testing.T) {
 	var out bytes.Buffer
 	drawn := newTable(&out)
 	drawn.AppendHeader(table.Row{"MODULE", "LIST", "NUMBER", "MESSAGE"})
-	drawn.AppendRow(table.Row{"scaler", []string{"one", "two\n"}, 7, "\x1b[2Jfine\nmailer  Ready  \u202eall is well\u009b\xff"})
+	drawn.AppendRow(table.Row{
+		"scaler", []string{"one", "two\n"}, 7, "\x1b[2Jfine\nmailer  Ready  \u202eall is well\u009b\xff",
+	})
 	drawn.AppendFooter(table.Row{"", "", "", "12.3 KiB"})
 	drawn.Render()
 	if strings.Contains(out.String(), " \n") || !strings.HasSuffix(out.String(), "  12.3 KiB\n") {
 		t.Errorf("want lines without blanks at their ends, and the footer as it is: %q", out.String())
 	}
 	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
-	if len(lines) != 4 || !strings.HasSuffix(strings.TrimSpace(lines[1]), `\x1b[2Jfine mailer  Ready  \u202eall is well\u009b\xff`) || strings.TrimSpace(lines[2]) != "two" {
+	if len(lines) != 4 ||
+		!strings.HasSuffix(strings.TrimSpace(lines[1]), `\x1b[2Jfine mailer  Ready  \u202eall is well\u009b\xff`) ||
+		strings.TrimSpace(lines[2]) != "two" {
 		t.Errorf("got %q", lines)
 	}
 }

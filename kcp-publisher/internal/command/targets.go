@@ -50,7 +50,8 @@ func (t *targets) add(cmd *cobra.Command) {
 	t.controlPlane.add(flags, "the Kymas")
 	flags.StringVarP(&t.selector, "selector", "l", "", "select the runtimes whose Kymas have matching labels")
 	flags.BoolVar(&t.all, "all", false, "select all runtimes of the namespace")
-	flags.StringSliceVar(&t.health, "health", nil, "select the runtimes with one of these healths, such as Failing,Silent")
+	flags.StringSliceVar(&t.health, "health", nil,
+		"select the runtimes with one of these healths, such as Failing,Silent")
 	flags.BoolVar(&t.dryRun, "dry-run", false, "list the selected runtimes and change nothing")
 	flags.BoolVar(&t.yes, "yes", false, fmt.Sprintf("change more than %d runtimes without asking", unconfirmed))
 	cmd.Args = func(_ *cobra.Command, args []string) error { return t.check(args) }
@@ -71,7 +72,8 @@ func (t *targets) check(names []string) error {
 	byFlag := t.selector != "" || len(t.health) > 0
 	switch {
 	case len(names) > 0 && (t.all || byFlag):
-		return cli.Usage(errors.New("--selector, --health and --all select runtimes instead of names: give one or the other"))
+		return cli.Usage(
+			errors.New("--selector, --health and --all select runtimes instead of names: give one or the other"))
 	case t.all && byFlag:
 		return cli.Usage(errors.New("--all selects all runtimes: remove it to use --selector or --health"))
 	case len(names) == 0 && !t.all && !byFlag:
@@ -138,9 +140,7 @@ func (t *targets) named(ctx context.Context, api client.Reader, names []string) 
 // run selects runtimes, asks for a confirmation if they are many, and calls change for each. A failure of one runtime
 // does not stop the others. verb completes "COMMAND N runtimes", such as suspend.
 func (t *targets) run(
-	cmd *cobra.Command,
-	names []string,
-	verb string,
+	cmd *cobra.Command, names []string, verb string,
 	change func(context.Context, client.Client, target) (string, error),
 ) error {
 	api, err := t.connect()
@@ -160,25 +160,20 @@ func (t *targets) run(
 		return nil
 	}
 	if len(found) > unconfirmed {
-		if err := confirm(cmd, t.yes, fmt.Sprintf("%s %s in namespace %s", verb, several(len(found), "runtime"), t.namespace)); err != nil {
+		if err := confirm(cmd, t.yes,
+			fmt.Sprintf("%s %s in namespace %s", verb, several(len(found), "runtime"), t.namespace)); err != nil {
 			return err
 		}
 	}
-	return changeAll(
-		cmd.Context(),
-		out,
-		found,
-		func(ctx context.Context, one target) (string, error) { return change(ctx, api, one) },
-	)
+	return changeAll(cmd.Context(), out, found, func(ctx context.Context, one target) (string, error) {
+		return change(ctx, api, one)
+	})
 }
 
 // changeAll calls change for each runtime and prints one line for each. The error names one failed runtime as it is,
 // and several by their number, after a line for each.
 func changeAll(
-	ctx context.Context,
-	out io.Writer,
-	all []target,
-	change func(context.Context, target) (string, error),
+	ctx context.Context, out io.Writer, all []target, change func(context.Context, target) (string, error),
 ) error {
 	if len(all) == 1 {
 		result, err := change(ctx, all[0])

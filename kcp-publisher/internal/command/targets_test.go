@@ -59,9 +59,13 @@ func TestTargetsRefuseSeveralWaysOfSelection(t *testing.T) {
 		"all":                 {targets: targets{all: true}},
 		"none":                {want: "no runtime is selected"},
 		"all and by name":     {targets: targets{all: true}, names: []string{"berlin"}, want: "instead of names"},
-		"all and by label":    {targets: targets{all: true, selector: "region=eu"}, want: "remove it to use --selector"},
+		"all and by label": {
+			targets: targets{all: true, selector: "region=eu"}, want: "remove it to use --selector",
+		},
 		"by an invalid label": {targets: targets{selector: "region=eu,,"}, want: "--selector: "},
-		"by another health":   {targets: targets{health: []string{"bad"}}, want: `--health "bad": not one of Failing, Silent`},
+		"by another health": {
+			targets: targets{health: []string{"bad"}}, want: `--health "bad": not one of Failing, Silent`,
+		},
 	} {
 		err := c.check(c.names)
 		if c.want == "" && err == nil {
@@ -81,12 +85,15 @@ func TestTargetsFindTheSelectedRuntimes(t *testing.T) {
 		want  []string
 		err   string
 	}{
-		"names, each once":     {names: []string{"us-1", "eu-1", "us-1"}, want: []string{"eu-1", "us-1"}},
-		"an unknown name":      {names: []string{"us-1", "eu-3"}, err: "runtime eu-3: no Kyma in namespace kcp-system"},
-		"a label":              {targets: targets{selector: "region=eu"}, want: []string{"eu-1", "eu-2", "eu-off"}},
-		"a health":             {targets: targets{health: []string{string(fleet.Suspended)}}, want: []string{"eu-off"}},
-		"a label and a health": {targets: targets{selector: "region!=eu", health: []string{string(fleet.Suspended)}}, err: "no runtime in namespace kcp-system is selected"},
-		"all":                  {targets: targets{all: true}, want: []string{"eu-1", "eu-2", "eu-off", "us-1"}},
+		"names, each once": {names: []string{"us-1", "eu-1", "us-1"}, want: []string{"eu-1", "us-1"}},
+		"an unknown name":  {names: []string{"us-1", "eu-3"}, err: "runtime eu-3: no Kyma in namespace kcp-system"},
+		"a label":          {targets: targets{selector: "region=eu"}, want: []string{"eu-1", "eu-2", "eu-off"}},
+		"a health":         {targets: targets{health: []string{string(fleet.Suspended)}}, want: []string{"eu-off"}},
+		"a label and a health": {
+			targets: targets{selector: "region!=eu", health: []string{string(fleet.Suspended)}},
+			err:     "no runtime in namespace kcp-system is selected",
+		},
+		"all": {targets: targets{all: true}, want: []string{"eu-1", "eu-2", "eu-off", "us-1"}},
 	} {
 		c.namespace = defaultNamespace
 		found, err := c.find(t.Context(), api, c.names, noon)
@@ -104,19 +111,16 @@ func TestTargetsFindTheSelectedRuntimes(t *testing.T) {
 func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "kymas"}, "eu-2", errors.New("not allowed"))
 	api := kymasIn(t, interceptor.Funcs{
-		Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+		Patch: func(ctx context.Context, api client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption) error {
 			if object.GetName() == "eu-2" {
 				return forbidden
 			}
 			return api.Patch(ctx, object, patch, options...)
 		},
 	}, "eu-1", "eu-2", "eu-3")
-	found, err := (&targets{controlPlane: controlPlane{namespace: defaultNamespace}, all: true}).find(
-		t.Context(),
-		api,
-		nil,
-		noon,
-	)
+	found, err := (&targets{controlPlane: controlPlane{namespace: defaultNamespace}, all: true}).
+		find(t.Context(), api, nil, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,18 +33,24 @@ const tokenPath = "/auth/token"
 func newTokenService(g *cli.Root) *cobra.Command {
 	f := &tokenServiceFlags{}
 	cmd := &cobra.Command{
-		Use: "token-service", Short: "issue short-lived registry tokens, limited to each user's rights", Args: cli.Exactly(0, "no arguments"),
-		Long: "token-service serves GET " + tokenPath + ", to which the registry's own hostname must route: see docs/guides/registry.md.",
+		Use: "token-service", Short: "issue short-lived registry tokens, limited to each user's rights",
+		Args: cli.Exactly(0, "no arguments"),
+		Long: "token-service serves GET " + tokenPath +
+			", to which the registry's own hostname must route: see docs/guides/registry.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.Logger()) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
-	flags.StringArrayVar(&f.modules, "module-repository", nil, "repository that every runtime can read, or NAME/** for all below it, without the host; can be repeated")
-	flags.StringVar(&f.service, "service", "", "the registry's name in auth.token.service; default: the host of --location")
+	flags.StringArrayVar(&f.modules, "module-repository", nil,
+		"repository that every runtime can read, or NAME/** for all below it, without the host; can be repeated")
+	flags.StringVar(&f.service, "service", "",
+		"the registry's name in auth.token.service; default: the host of --location")
 	flags.StringVar(&f.issuer, "issuer", "kyma-pull", "issuer's name in auth.token.issuer")
-	flags.StringVar(&f.generations, "generations", "", "YAML file USER: GENERATION with the lowest accepted password generation; it can change at any time")
+	flags.StringVar(&f.generations, "generations", "",
+		"YAML file USER: GENERATION with the lowest accepted password generation; it can change at any time")
 	flags.StringVar(&f.bindAddress, "bind-address", ":8082", "address to listen on")
-	flags.StringVar(&f.certificate, "tls-certificate", "", "PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
+	flags.StringVar(&f.certificate, "tls-certificate", "",
+		"PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file with the certificate's key")
 	keysFlag(flags, &f.keys)
 	return cmd
@@ -72,7 +78,8 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 
 // tokenLimits keep the memory for unauthenticated requests below the chart's limit.
 var tokenLimits = serve.Limits{
-	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: 10 * time.Second, OneRequest: true,
+	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second,
+	Write: 10 * time.Second, OneRequest: true,
 }
 
 func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
@@ -101,7 +108,8 @@ func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
 		return nil, cli.Usage(fmt.Errorf("--generations: %w", err))
 	}
 	return token.NewService(token.Options{
-		Secrets: tokens.Secrets, Policy: policy, Issuer: issuer, InForce: generations.InForce, Now: time.Now, FreshID: rand.Text, Log: log,
+		Secrets: tokens.Secrets, Policy: policy, Issuer: issuer, InForce: generations.InForce, Now: time.Now,
+		FreshID: rand.Text, Log: log,
 	})
 }
 

@@ -26,12 +26,7 @@ type trainFlags struct {
 
 func newTrain() *cobra.Command {
 	f := &trainFlags{}
-	cmd := cli.Group(
-		"train",
-		"show and perform promotions of PromotionPolicies",
-		newTrainStatus(f),
-		newTrainPromote(f),
-	)
+	cmd := cli.Group("train", "show and perform promotions of PromotionPolicies", newTrainStatus(f), newTrainPromote(f))
 	f.add(cmd.PersistentFlags(), "the PromotionPolicies")
 	return cmd
 }
@@ -40,7 +35,8 @@ func newTrainStatus(f *trainFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status [POLICY]",
 		Short: "show the position of each version and its open conditions",
-		Long: "status shows the records of the publisher in PromotionPolicies: the channel of each version, the time that\n" +
+		Long: "status shows the records of the publisher in PromotionPolicies: the channel of each version, the time " +
+			"that\n" +
 			"it has spent there, its open conditions, and its expected arrival in the next channel.",
 		Args: atMostOnePolicy,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -76,9 +72,7 @@ func atMostOnePolicy(_ *cobra.Command, args []string) error {
 
 // policies returns the PromotionPolicies, or the one that the arguments name, sorted by namespace and name.
 func (f *trainFlags) policies(
-	ctx context.Context,
-	api client.Reader,
-	args []string,
+	ctx context.Context, api client.Reader, args []string,
 ) ([]v1alpha1.PromotionPolicy, error) {
 	var list v1alpha1.PromotionPolicyList
 	if err := api.List(ctx, &list, client.InNamespace(f.scope())); err != nil {
@@ -92,12 +86,8 @@ func (f *trainFlags) policies(
 		}
 		all = slices.DeleteFunc(all, func(p v1alpha1.PromotionPolicy) bool { return p.Name != args[0] })
 		if len(all) == 0 {
-			return nil, fmt.Errorf(
-				"PromotionPolicy %s: not found in %s%s",
-				args[0],
-				f.namespace,
-				cli.Meant(args[0], known),
-			)
+			return nil,
+				fmt.Errorf("PromotionPolicy %s: not found in %s%s", args[0], f.namespace, cli.Meant(args[0], known))
 		}
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.PromotionPolicy) int {
@@ -130,9 +120,7 @@ func drawTrains(out io.Writer, trains []train.View, now time.Time) {
 		}
 	}
 	t := newTable(out)
-	t.AppendHeader(
-		table.Row{"POLICY", "MODULE", "VERSION", "CHANNEL", "FOR", "NEXT", "ARRIVAL", "STATE", "WAITS FOR"},
-	)
+	t.AppendHeader(table.Row{"POLICY", "MODULE", "VERSION", "CHANNEL", "FOR", "NEXT", "ARRIVAL", "STATE", "WAITS FOR"})
 	for _, one := range trains {
 		for _, v := range one.Versions {
 			arrival := ""

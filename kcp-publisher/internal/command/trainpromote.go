@@ -34,20 +34,18 @@ func newTrainPromote(common *trainFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promote [POLICY]",
 		Short: "commit the promotions that are due",
-		Long: "promote evaluates PromotionPolicies as the publisher does, and commits each promotion that is due and that\n" +
-			"the publisher leaves to this command: with promoteBy: Command, and for ModuleReleaseMetas that a Git commit\n" +
+		Long: "promote evaluates PromotionPolicies as the publisher does, and commits each promotion that is due and " +
+			"that\n" +
+			"the publisher leaves to this command: with promoteBy: Command, and for ModuleReleaseMetas that a Git " +
+			"commit\n" +
 			"applied. Run it on a schedule.",
 		Args: atMostOnePolicy,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()
 	f.commits.add(flags)
-	flags.StringVar(
-		&f.prefix,
-		"branch-prefix",
-		"",
-		"push each promotion to a new branch with this prefix, for review; default: commit to --git-branch",
-	)
+	flags.StringVar(&f.prefix, "branch-prefix", "",
+		"push each promotion to a new branch with this prefix, for review; default: commit to --git-branch")
 	cli.OutputFlag(flags, &common.format)
 	cli.Complete(cmd, common.policyNames)
 	return cmd
@@ -95,10 +93,7 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 
 // due returns the promotions that are due and left to the command.
 func (f *trainFlags) due(
-	ctx context.Context,
-	api client.Client,
-	args []string,
-	now time.Time,
+	ctx context.Context, api client.Client, args []string, now time.Time,
 ) ([]train.Promotion, error) {
 	if _, err := f.policies(ctx, api, args); err != nil {
 		return nil, err
@@ -143,10 +138,7 @@ func recorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGenera
 
 // commit commits one promotion, if the repository has the versions that the control plane has.
 func (f *trainPromoteFlags) commit(
-	ctx context.Context,
-	repository *git.Repository,
-	change git.Change,
-	p train.Promotion,
+	ctx context.Context, repository *git.Repository, change git.Change, p train.Promotion,
 ) (promoted, error) {
 	want := wantedPromotion{module: p.Module, from: p.From, to: p.To, dryRun: f.commits.dryRun}
 	if f.prefix != "" {
@@ -158,16 +150,7 @@ func (f *trainPromoteFlags) commit(
 		}
 		const differs = "module %s: the repository has %s in channel %s and %s in channel %s, " +
 			"the control plane has %s and %s: wait until the commit is applied"
-		return fmt.Errorf(
-			differs,
-			p.Module,
-			found.To,
-			p.From,
-			cmp.Or(found.From, "no version"),
-			p.To,
-			p.Version,
-			p.Had,
-		)
+		return fmt.Errorf(differs, p.Module, found.To, p.From, cmp.Or(found.From, "no version"), p.To, p.Version, p.Had)
 	}
 	return commitPromotion(ctx, repository, change, want)
 }

@@ -55,18 +55,15 @@ func newUI(g *cli.Root) *cobra.Command {
 	f := &uiFlags{}
 	cmd := &cobra.Command{
 		Use: "ui", Short: "serve the fleet's web UI", Args: cli.Exactly(0, "no arguments"),
-		Long: "ui serves the fleet's web UI on this machine, with the rights of its kubeconfig. With --external-url it serves other users, who must sign in:\n" +
+		Long: "ui serves the fleet's web UI on this machine, with the rights of its kubeconfig. With --external-url " +
+			"it serves other users, who must sign in:\n" +
 			"see docs/guides/ui-in-cluster.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout(), g.Logger()) },
 	}
 	flags := cmd.Flags()
 	f.add(flags, "the Kymas")
-	flags.StringVar(
-		&f.address,
-		"bind-address",
-		"127.0.0.1:8085",
-		"address to listen on; must be a loopback address without --external-url",
-	)
+	flags.StringVar(&f.address, "bind-address", "127.0.0.1:8085",
+		"address to listen on; must be a loopback address without --external-url")
 	flags.BoolVar(&f.open, "open", false, "open the UI in a browser; only without --external-url")
 	f.origins.add(flags)
 	f.signIn.add(flags)
@@ -83,7 +80,8 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if !f.signIn.enabled() && !loopback(f.address) {
 		return cli.Usage(
 			fmt.Errorf(
-				"--bind-address %q: want a loopback address such as 127.0.0.1:8085, or --external-url: otherwise others would see the fleet with your rights",
+				"--bind-address %q: want a loopback address such as 127.0.0.1:8085, or --external-url: otherwise "+
+					"others would see the fleet with your rights",
 				f.address,
 			),
 		)
@@ -145,32 +143,22 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	group.Go(func() error { return objects.Start(running) })
 	group.Go(func() error { return source.Run(running) })
 	group.Go(func() error {
-		if err := f.readFirst(running, table, own, func(first fleet.Fleet) { source.First(first, read.Load) }); err != nil {
+		if err := f.readFirst(running, table, own,
+			func(first fleet.Fleet) { source.First(first, read.Load) }); err != nil {
 			log.V(1).Info("the UI is empty until all Kymas are read", "reason", err.Error())
 		}
 		return nil
 	})
 	group.Go(func() error {
-		return serveUntil(
-			running,
-			log,
-			serve.New(probed(source.Ready, handler), pageLimits),
-			listener,
-			f.signIn.certificate,
-			f.signIn.tls,
-		)
+		return serveUntil(running, log, serve.New(probed(source.Ready, handler), pageLimits), listener,
+			f.signIn.certificate, f.signIn.tls)
 	})
 	return group.Wait()
 }
 
 // handler returns the pages with the authentication of their users.
 func (f *uiFlags) handler(
-	out io.Writer,
-	address string,
-	config *rest.Config,
-	own client.Client,
-	source *ui.Source,
-	log logr.Logger,
+	out io.Writer, address string, config *rest.Config, own client.Client, source *ui.Source, log logr.Logger,
 ) (http.Handler, error) {
 	options := ui.Options{Source: source, Log: log, Now: time.Now}
 	if f.origins.location != "" || f.origins.trust != "" {
@@ -181,12 +169,8 @@ func (f *uiFlags) handler(
 		options.Contents = f.contents
 	}
 	if f.signIn.enabled() {
-		gate, err := f.signIn.gate(
-			config,
-			client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()},
-			f.namespace,
-			log,
-		)
+		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.namespace,
+			log)
 		if err != nil {
 			return nil, err
 		}
@@ -212,8 +196,7 @@ func (f *uiFlags) handler(
 
 // contents finds the images that the modules of bundles list, and renders nothing.
 func (f *uiFlags) contents(
-	ctx context.Context,
-	runtimes []inventory.Runtime,
+	ctx context.Context, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
 	source, err := bundleSource(ctx, &f.origins.registry, "--location", f.origins.location, f.origins.trust)
 	if err != nil {
@@ -225,10 +208,7 @@ func (f *uiFlags) contents(
 // readFirst reads the unhealthy runtimes of a large fleet and only the names of the others. That takes a fraction of
 // the time for all Kymas.
 func (f *uiFlags) readFirst(
-	ctx context.Context,
-	table rest.Interface,
-	own client.Reader,
-	show func(fleet.Fleet),
+	ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet),
 ) error {
 	all := scope{namespace: f.namespace, selector: labels.Everything()}
 	rows, err := listRows(ctx, table, all)
@@ -248,8 +228,8 @@ func (f *uiFlags) readFirst(
 	return nil
 }
 
-// look returns fleet.Look with the state that is not watched: the expiry of the root of trust, the reason why publishing is
-// held, and the promotion trains. The function must be called from one goroutine.
+// look returns fleet.Look with the state that is not watched: the expiry of the root of trust, the reason why
+// publishing is held, and the promotion trains. The function must be called from one goroutine.
 func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	if f.origins.trust != "" {
@@ -278,7 +258,8 @@ func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input
 
 // mayRead checks the rights to read the fleet before serving, because a cache would retry forever.
 func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
-	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{}, &v1alpha1.RolloutList{}} {
+	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{},
+		&v1alpha1.RolloutList{}} {
 		if err := own.List(ctx, list, client.InNamespace(f.namespace), client.Limit(1)); err != nil &&
 			!meta.IsNoMatchError(err) {
 			return fmt.Errorf("read the fleet in namespace %s: %w", f.namespace, err)

@@ -11,7 +11,8 @@ func TestUIReadsUnhealthyRuntimesFirst(t *testing.T) {
 	const sick = 7
 	server := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
 		if i == sick {
-			kyma.Status.State, kyma.Status.Modules[0].State, kyma.Status.Runtime.HealthyUntil = v1beta2.StateError, v1beta2.StateError, nil
+			kyma.Status.State, kyma.Status.Modules[0].State, kyma.Status.Runtime.HealthyUntil = v1beta2.StateError,
+				v1beta2.StateError, nil
 		}
 	})
 	api, table := server.connect(t)
@@ -30,7 +31,8 @@ func TestUIReadsUnhealthyRuntimesFirst(t *testing.T) {
 	// If the table contains too little, nothing is read twice.
 	server = manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
 	api, table = server.connect(t)
-	if err := f.readFirst(t.Context(), table, api, func(fleet.Fleet) { t.Error("a fleet is shown") }); err != nil || len(server.whole) != 0 {
+	if err := f.readFirst(t.Context(), table, api, func(fleet.Fleet) { t.Error("a fleet is shown") }); err != nil ||
+		len(server.whole) != 0 {
 		t.Errorf("read in full: %v, %v", server.whole, err)
 	}
 }

@@ -31,23 +31,37 @@ type signInFlags struct {
 }
 
 func (f *signInFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.external, "external-url", "", "https://HOST of the UI for browsers; users must sign in and see the objects that the API server allows them to read")
-	flags.StringVar(&f.key, "session-key", "", "file with the secret that encrypts sessions, such as the output of openssl rand -hex 32; during a rotation, the previous secret in a second line")
+	flags.StringVar(&f.external, "external-url", "",
+		"https://HOST of the UI for browsers; users must sign in and see the objects that the API server allows them "+
+			"to read")
+	flags.StringVar(&f.key, "session-key", "",
+		"file with the secret that encrypts sessions, such as the output of openssl rand -hex 32; during a rotation, "+
+			"the previous secret in a second line")
 	flags.DurationVar(&f.lifetime, "session-lifetime", 8*time.Hour, "maximum duration of a session")
 	flags.BoolVar(&f.tokens, "sign-in-with-tokens", true, "allow sign-in with tokens of the API server")
-	flags.StringVar(&f.audience, "token-audience", "", "required audience of tokens; with it the UI cannot use them for changes; default: the API server's audience")
-	flags.StringVar(&f.certificate, "tls-certificate", "", "PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
+	flags.StringVar(&f.audience, "token-audience", "",
+		"required audience of tokens; with it the UI cannot use them for changes; default: the API server's audience")
+	flags.StringVar(&f.certificate, "tls-certificate", "",
+		"PEM file with a certificate; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.tls, "tls-key", "", "PEM file with the certificate's key")
-	flags.StringVar(&f.oidc.Issuer, "oidc-issuer-url", "", "https:// URL of the OIDC provider for sign-in; default: none")
+	flags.StringVar(&f.oidc.Issuer, "oidc-issuer-url", "",
+		"https:// URL of the OIDC provider for sign-in; default: none")
 	flags.StringVar(&f.oidc.ClientID, "oidc-client-id", "", "client ID of the UI at the OIDC provider")
-	flags.StringVar(&f.oidc.ClientSecretFile, "oidc-client-secret", "", "file with the client's secret; default: a public client")
-	flags.StringVar(&f.oidc.CAFile, "oidc-ca-file", "", "PEM file with the CAs of the OIDC provider's certificate; default: the system's CAs")
-	flags.StringVar(&f.oidc.UsernameClaim, "oidc-username-claim", "sub", "claim with the user's name, as in kube-apiserver")
-	flags.StringVar(&f.oidc.UsernamePrefix, "oidc-username-prefix", "", "prefix of user names, as in kube-apiserver; default: the issuer and #, except for the claim email; - for none")
-	flags.StringVar(&f.oidc.GroupsClaim, "oidc-groups-claim", "", "claim with the user's groups, as in kube-apiserver; default: users have no groups")
+	flags.StringVar(&f.oidc.ClientSecretFile, "oidc-client-secret", "",
+		"file with the client's secret; default: a public client")
+	flags.StringVar(&f.oidc.CAFile, "oidc-ca-file", "",
+		"PEM file with the CAs of the OIDC provider's certificate; default: the system's CAs")
+	flags.StringVar(&f.oidc.UsernameClaim, "oidc-username-claim", "sub",
+		"claim with the user's name, as in kube-apiserver")
+	flags.StringVar(&f.oidc.UsernamePrefix, "oidc-username-prefix", "",
+		"prefix of user names, as in kube-apiserver; default: the issuer and #, except for the claim email; - for none")
+	flags.StringVar(&f.oidc.GroupsClaim, "oidc-groups-claim", "",
+		"claim with the user's groups, as in kube-apiserver; default: users have no groups")
 	flags.StringVar(&f.oidc.GroupsPrefix, "oidc-groups-prefix", "", "prefix of group names, as in kube-apiserver")
-	flags.StringArrayVar(&f.oidc.Scopes, "oidc-scope", nil, "additional scope besides openid, such as groups; can be repeated")
-	flags.BoolVar(&f.oidc.APIToken, "oidc-token-for-api-server", false, "the API server trusts the same issuer and client: authenticate ID tokens there, and use them for changes")
+	flags.StringArrayVar(&f.oidc.Scopes, "oidc-scope", nil,
+		"additional scope besides openid, such as groups; can be repeated")
+	flags.BoolVar(&f.oidc.APIToken, "oidc-token-for-api-server", false,
+		"the API server trusts the same issuer and client: authenticate ID tokens there, and use them for changes")
 }
 
 // check validates the flags.
@@ -62,7 +76,8 @@ func (f *signInFlags) check() error {
 	case f.oidc.Issuer == "" && (f.oidc.ClientID != "" || f.oidc.APIToken):
 		return errors.New("--oidc-issuer-url: set the OIDC provider, or remove the other OIDC flags")
 	case f.oidc.APIToken && f.audience != "":
-		return errors.New("--oidc-token-for-api-server and --token-audience: set only one; the audience of an ID token is its client")
+		return errors.New(
+			"--oidc-token-for-api-server and --token-audience: set only one; the audience of an ID token is its client")
 	case f.lifetime < time.Minute || f.lifetime > 7*24*time.Hour:
 		return fmt.Errorf("--session-lifetime %s: want one minute to seven days", f.lifetime)
 	}
@@ -78,12 +93,15 @@ const tokenValidity = time.Minute
 // pageLimits keep the memory for unauthenticated requests below the chart's limit. An event stream ends before the
 // write timeout.
 var pageLimits = serve.Limits{
-	Connections: 2000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second, Write: 2 * tokenValidity,
+	Connections: 2000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second,
+	Write: 2 * tokenValidity,
 }
 
 // gate returns the access control for the pages of a namespace. config is the UI's own access to the API server;
 // options contain scheme and mapper.
-func (f *signInFlags) gate(config *rest.Config, options client.Options, namespace string, log logr.Logger) (*access.Gate, error) {
+func (f *signInFlags) gate(
+	config *rest.Config, options client.Options, namespace string, log logr.Logger,
+) (*access.Gate, error) {
 	external, err := url.Parse(f.external)
 	if err != nil {
 		return nil, cli.Usage(errors.New("--external-url: want https://HOST"))
@@ -99,7 +117,8 @@ func (f *signInFlags) gate(config *rest.Config, options client.Options, namespac
 		return nil, err
 	}
 	in := signin.Options{
-		External: external, Keys: keys, Tokens: signin.NewTokens(api.AuthenticationV1().TokenReviews(), f.audience, tokenValidity), TokenForm: f.tokens,
+		External: external, Keys: keys,
+		Tokens: signin.NewTokens(api.AuthenticationV1().TokenReviews(), f.audience, tokenValidity), TokenForm: f.tokens,
 		Lifetime: f.lifetime, Recheck: tokenValidity, Now: time.Now, Log: log,
 	}
 	if f.oidc.Issuer != "" {

@@ -27,8 +27,10 @@ func newWhy() *cobra.Command {
 	var registry originFlags
 	cmd := &cobra.Command{
 		Use: "why RUNTIME [MODULE]", Short: "explain why a runtime or module is not ready",
-		Long: "why reads the Kyma in the control plane, and the Rollouts that can hold its modules. With --location and --trust it also reads and\n" +
-			"verifies the runtime's published bundle and shows each module's origin: component, content, bundle and signing key.",
+		Long: "why reads the Kyma in the control plane, and the Rollouts that can hold its modules. With --location " +
+			"and --trust it also reads and\n" +
+			"verifies the runtime's published bundle and shows each module's origin: component, content, bundle and " +
+			"signing key.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
 				return cli.Usage(errors.New("want a runtime id and optionally a module"))
@@ -154,10 +156,14 @@ func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now tim
 	} else {
 		var known bool
 		if runtime, known = fleet.JudgeModule(kyma, module, rollouts, now); !known {
-			return answer{}, fmt.Errorf("runtime %s: module %s is neither requested nor installed", plan.RuntimeID(kyma), module)
+			return answer{},
+				fmt.Errorf("runtime %s: module %s is neither requested nor installed", plan.RuntimeID(kyma), module)
 		}
 	}
-	a := answer{Runtime: runtime.ID, State: runtime.State, Health: runtime.Health, Since: runtime.Since, Unchanged: runtime.Reporting, Modules: []v1beta2.ModuleStatus{}}
+	a := answer{
+		Runtime: runtime.ID, State: runtime.State, Health: runtime.Health, Since: runtime.Since,
+		Unchanged: runtime.Reporting, Modules: []v1beta2.ModuleStatus{},
+	}
 	if runtime.Health == fleet.Suspended {
 		a.SetBy, _ = fleet.SuspendedBy(kyma)
 	}
@@ -198,7 +204,9 @@ func (a answer) draw(out io.Writer) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
 	for _, m := range a.Modules {
-		t.AppendRow(table.Row{m.Name, m.Channel, m.Version, painted{string(m.State), colorOfState(m.State), palette}, m.Message})
+		t.AppendRow(table.Row{
+			m.Name, m.Channel, m.Version, painted{string(m.State), colorOfState(m.State), palette}, m.Message,
+		})
 	}
 	t.Render()
 	drawComing(out, a.Trains)

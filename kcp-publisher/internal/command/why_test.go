@@ -29,7 +29,9 @@ func kymaWith(state v1beta2.State, modules []v1beta2.ModuleStatus, conditions ..
 	return &v1beta2.Kyma{
 		ObjectMeta: metav1.ObjectMeta{Name: "one", Labels: map[string]string{v1beta2.LabelRuntimeID: "r-1"}},
 		Status: v1beta2.KymaStatus{State: state, Modules: modules, Conditions: conditions,
-			Runtime: &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon.Add(-time.Minute))}}},
+			Runtime: &v1beta2.RuntimeStatus{
+				Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon.Add(-time.Minute))},
+			}},
 	}
 }
 
@@ -42,36 +44,48 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 		cause  string
 	}{
 		"Nothing is in a ready runtime's way": {
-			kymaWith("Ready", []v1beta2.ModuleStatus{keda}, condition("Ready", "Ready", ""), condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")), "", ""},
+			kymaWith("Ready", []v1beta2.ModuleStatus{keda}, condition("Ready", "Ready", ""),
+				condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")), "", ""},
 		"A Kyma that nobody looked at needs a publisher": {
 			kymaWith("", nil), "", "no publisher has reconciled this Kyma yet: check that one is running"},
 		"What could not be published comes first": {
-			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "PublishFailed", "no registry"), condition("Accepted", "Pending", "waiting"), condition("Reporting", "Silent", "silent")),
+			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "PublishFailed", "no registry"),
+				condition("Accepted", "Pending", "waiting"), condition("Reporting", "Silent", "silent")),
 			"", "no registry"},
 		"A bundle that was not accepted comes before silence": {
-			kymaWith("Warning", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "silent"), condition("Accepted", "BundleRefused", "refused"), condition("Reporting", "Silent", "silent")),
+			kymaWith("Warning", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "silent"),
+				condition("Accepted", "BundleRefused", "refused"), condition("Reporting", "Silent", "silent")),
 			"", "refused"},
 		"Silence comes before the modules, of which nothing is known": {
-			kymaWith("Warning", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "silent"), condition("Accepted", "Accepted", ""), condition("Reporting", "Silent", "silent")),
+			kymaWith("Warning", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "silent"),
+				condition("Accepted", "Accepted", ""), condition("Reporting", "Silent", "silent")),
 			"", "silent"},
 		"A Secret that is not there comes before the modules that need it": {
-			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "x"), condition("Reporting", "Reported", ""), condition("Secrets", "NotWritten", "no namespace")),
+			kymaWith("Error", []v1beta2.ModuleStatus{mail}, condition("Ready", "NotReady", "x"),
+				condition("Reporting", "Reported", ""), condition("Secrets", "NotWritten", "no namespace")),
 			"", "no namespace"},
 		"A module in trouble is the cause": {
-			kymaWith("Error", []v1beta2.ModuleStatus{keda, mail}, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")),
+			kymaWith("Error", []v1beta2.ModuleStatus{keda, mail}, condition("Ready", "NotReady", "x"),
+				condition("Accepted", "Accepted", ""), condition("Reporting", "Reported", "")),
 			"", "module mail is Error: no such image"},
 		"A module that is asked about and ready has no cause": {
 			kymaWith("Error", []v1beta2.ModuleStatus{keda, mail}, condition("Ready", "NotReady", "x")), "keda", ""},
 		"An unmanaged module is in nobody's way": {
-			kymaWith("Ready", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateUnmanaged}}, condition("Ready", "Ready", "")), "", ""},
+			kymaWith("Ready", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateUnmanaged}},
+				condition("Ready", "Ready", "")), "", ""},
 		"An upgrade that waits for its window is what keeps a ready module back": {
-			kymaWith("Ready", []v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateReady, Maintenance: true, Message: "waits for Saturday"}}, condition("Ready", "Ready", "")), "",
+			kymaWith("Ready",
+				[]v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateReady, Maintenance: true,
+					Message: "waits for Saturday"}}, condition("Ready", "Ready", "")), "",
 			"module keda stays at version 1.0.0: waits for Saturday"},
 		"A module in trouble comes before one that waits": {
-			kymaWith("Error", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady, Maintenance: true}, mail}, condition("Ready", "NotReady", "x")), "",
+			kymaWith("Error",
+				[]v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady, Maintenance: true}, mail},
+				condition("Ready", "NotReady", "x")), "",
 			"module mail is Error: no such image"},
 		"A module without words says that there are none": {
-			kymaWith("Processing", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateProcessing}}, condition("Ready", "NotReady", "x")), "",
+			kymaWith("Processing", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateProcessing}},
+				condition("Ready", "NotReady", "x")), "",
 			"module keda is Processing: no reason was reported"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +124,8 @@ func TestWhyDescribesTheAgeOfReports(t *testing.T) {
 }
 
 func TestWhyOfARuntimeThatNeverReported(t *testing.T) {
-	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""), condition("Reporting", "NeverReported", "the runtime has never reported"))
+	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""),
+		condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Labels, kyma.Status.Runtime = nil, nil
 	a, err := explain(kyma, "", fleet.Rollouts{}, noon)
 	if err != nil || a.Age != "" || a.Runtime != "one" || a.Cause != "the runtime has never reported" {
@@ -119,7 +134,9 @@ func TestWhyOfARuntimeThatNeverReported(t *testing.T) {
 }
 
 func TestWhyPrintsReadableText(t *testing.T) {
-	a, err := explain(kymaWith("Error", []v1beta2.ModuleStatus{{Name: "mail", Channel: "fast", Version: "1.0.0", State: v1beta2.StateError, Message: "no such image"}},
+	a, err := explain(kymaWith("Error", []v1beta2.ModuleStatus{
+		{Name: "mail", Channel: "fast", Version: "1.0.0", State: v1beta2.StateError, Message: "no such image"},
+	},
 		condition("Ready", "NotReady", "x")), "", fleet.Rollouts{}, noon)
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +160,8 @@ mail    fast     1.0.0    Error  no such image`
 }
 
 func TestWhyPrintsJSON(t *testing.T) {
-	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Pending", "waiting for the runtime to report bundle 7"),
+	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"),
+		condition("Accepted", "Pending", "waiting for the runtime to report bundle 7"),
 		condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Status.Runtime.Observed = nil
 	a, err := explain(kyma, "", fleet.Rollouts{}, noon)
@@ -164,10 +182,12 @@ func TestAdviceNamesCommandsThatExist(t *testing.T) {
 	for _, d := range fleet.Descriptions() {
 		for _, found := range named.FindAllStringSubmatch(d.Advice, -1) {
 			args := []string{found[1]}
-			if below := strings.TrimSpace(found[2]); below != "" && slices.Contains([]string{"keys", "rollout", "component", "registry", "takeover"}, found[1]) {
+			if below := strings.TrimSpace(found[2]); below != "" &&
+				slices.Contains([]string{"keys", "rollout", "component", "registry", "takeover"}, found[1]) {
 				args = append(args, below)
 			}
-			if o := run(append(args, "--help")...); o.code != 0 || !strings.Contains(o.out, "kcp-publisher "+strings.Join(args, " ")) {
+			if o := run(append(args, "--help")...); o.code != 0 ||
+				!strings.Contains(o.out, "kcp-publisher "+strings.Join(args, " ")) {
 				t.Errorf("%s advises %q, which ends with %d: %s%s", d.Situation, found[0], o.code, o.out, o.err)
 			}
 		}
@@ -192,10 +212,18 @@ func TestWhyBeginsWithASuspension(t *testing.T) {
 	}
 	at := metav1.NewTime(noon.Add(-time.Hour))
 	kyma.ManagedFields = []metav1.ManagedFieldsEntry{
-		{Manager: "kcp-publisher", Time: &metav1.Time{Time: noon}, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:finalizers":{}}}`)},
-		{Manager: "kubectl-label", Time: &at, FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:labels":{"f:operator.kyma-project.io/skip-reconciliation":{}}}}`)},
+		{
+			Manager: "kcp-publisher", Time: &metav1.Time{Time: noon},
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:finalizers":{}}}`),
+		},
+		{
+			Manager: "kubectl-label", Time: &at,
+			FieldsV1: metav1.NewFieldsV1(
+				`{"f:metadata":{"f:labels":{"f:operator.kyma-project.io/skip-reconciliation":{}}}}`),
+		},
 	}
-	if got := said(); got != "runtime r-1 is Suspended since 2026-05-04T11:00:00Z, by kubectl-label; its state was Ready" {
+	if got := said(); got != "runtime r-1 is Suspended since 2026-05-04T11:00:00Z, by kubectl-label; its state was "+
+		"Ready" {
 		t.Errorf("with them: %q", got)
 	}
 }

@@ -49,15 +49,7 @@ func drawComing(out io.Writer, all []coming) {
 		if c.Arrival != nil {
 			expected = ", expected in channel " + c.To + " at " + c.Arrival.Format(time.RFC3339)
 		}
-		fmt.Fprintf(
-			out,
-			"\ntrain %s: version %s is in channel %s%s; %s: %s\n",
-			c.Policy,
-			c.Version,
-			c.Channel,
-			expected,
-			c.Reason,
-			c.Message,
-		)
+		fmt.Fprintf(out, "\ntrain %s: version %s is in channel %s%s; %s: %s\n", c.Policy, c.Version, c.Channel,
+			expected, c.Reason, c.Message)
 	}
 }

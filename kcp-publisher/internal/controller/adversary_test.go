@@ -62,8 +62,10 @@ func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 				}
 			}
 			t.Logf("what happened: %v", seen)
-			for _, what := range []string{"accepted", "refused Rollback", "refused UnknownKey", "deviation " + v1beta2.ReasonBundleReplayed, "deviation " + v1beta2.ReasonBundleForeign,
-				"deviation " + v1beta2.ReasonBundleMissing, "a crash", "nothing to write", "a rollback", "a Kyma refused", "a report refused"} {
+			for _, what := range []string{"accepted", "refused Rollback", "refused UnknownKey",
+				"deviation " + v1beta2.ReasonBundleReplayed, "deviation " + v1beta2.ReasonBundleForeign,
+				"deviation " + v1beta2.ReasonBundleMissing, "a crash", "nothing to write", "a rollback",
+				"a Kyma refused", "a report refused"} {
 				if seen[what] == 0 && seed == fixedSeed && run.count >= adversaryHistories {
 					t.Errorf("no history had %q: they prove less than they say", what)
 				}
@@ -86,7 +88,11 @@ func (w *adversary) run() {
 
 		{4, "a bundle is put back", w.replay},
 		{2, "a bundle is forged with a retired key", w.forge},
-		{1, "the victim's bundle is deleted", func() { w.place.untag(bundle.DesiredRepository("victim"), bundle.TagDesired) }},
+		{
+			1, "the victim's bundle is deleted", func() {
+				w.place.untag(bundle.DesiredRepository("victim"), bundle.TagDesired)
+			},
+		},
 		{2, "components are hidden, or shown again", func() { *w.hidden = !*w.hidden }},
 		{2, "mallory edits her Kyma", w.edit},
 		{1, "mallory's Kyma is made anew", w.recreate},
@@ -118,7 +124,8 @@ func (w *adversary) leave() {
 		w.report()
 	}
 	if got := w.inForce["keda"]; got != w.wanted() {
-		w.Errorf("the victim has keda %q, the operator wants %s; the Kyma says %+v", got, w.wanted(), w.kymas["victim"].Status.Runtime.Published)
+		w.Errorf("the victim has keda %q, the operator wants %s; the Kyma says %+v", got, w.wanted(),
+			w.kymas["victim"].Status.Runtime.Published)
 	}
 }
 
@@ -134,7 +141,8 @@ func (w *adversary) look() {
 		return
 	}
 	w.seen["accepted"]++
-	w.told = append(w.told, fmt.Sprintf("  the victim accepts %d: %v", accepted.Statement.Predicate.Sequence, w.inForce))
+	w.told = append(w.told,
+		fmt.Sprintf("  the victim accepts %d: %v", accepted.Statement.Predicate.Sequence, w.inForce))
 	for _, m := range accepted.State.Manifests {
 		version, content := m.Version, m.Content[0].Digest
 		switch {
@@ -204,7 +212,9 @@ func (w *adversary) edit() {
 	kyma := w.kymas["mallory"]
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: one(w.random, "mallory", "victim", "other")}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationAgentImage: evilImage}
-	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: w.random.IntN(2) == 0}}}
+	kyma.Spec = v1beta2.KymaSpec{
+		Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: w.random.IntN(2) == 0}},
+	}
 }
 
 // recreate deletes mallory's Kyma and creates it again, as the younger one.
@@ -219,8 +229,9 @@ func (w *adversary) recreate() {
 func (w *adversary) forge() {
 	p := bundle.Predicate{
 		Audience: bundle.Audience{Runtime: "victim", KeyThumbprint: w.victimKey.thumbprint}, Epoch: 1, RootVersion: 2,
-		IssuedAt: w.now.UTC().Truncate(time.Millisecond), ExpiresAt: w.now.UTC().Truncate(time.Millisecond).Add(bundlesLive),
-		Sequence: one(w.random, w.now.UnixMilli()+5, math.MaxInt64-1),
+		IssuedAt:  w.now.UTC().Truncate(time.Millisecond),
+		ExpiresAt: w.now.UTC().Truncate(time.Millisecond).Add(bundlesLive),
+		Sequence:  one(w.random, w.now.UnixMilli()+5, math.MaxInt64-1),
 	}
 	if known := w.kymas["victim"].Status.Runtime.Published; known != nil {
 		p.Previous = &bundle.Position{Sequence: known.Sequence, Digest: digestOf(known.Digest)}

@@ -95,7 +95,12 @@ func newSurroundings(t *testing.T) *surroundings {
 	}
 	s.thiefs, err = bundle.NewDocuments(bundle.DesiredState{Manifests: []bundle.Manifest{{
 		Name: "keda", Module: "keda", Version: "1.0.0", Component: kedaComponent,
-		Content: []bundle.Content{{Name: "raw-manifest", Repository: "./content", MediaType: "application/yaml", Digest: digest.FromString("the thief's"), SizeBytes: 11}},
+		Content: []bundle.Content{
+			{
+				Name: "raw-manifest", Repository: "./content", MediaType: "application/yaml",
+				Digest: digest.FromString("the thief's"), SizeBytes: 11,
+			},
+		},
 	}}}, bundle.Catalog{})
 	maker.Must(err)
 	return s
@@ -109,7 +114,9 @@ func (s *surroundings) release(t *testing.T, version string) digest.Digest {
 		Schema: ocm.SchemaV2, Name: kedaComponent, Version: version, Provider: ocm.Provider{Name: "kyma-pull.dev"},
 		Resources: []ocm.Resource{{
 			Element: ocm.Element{Name: "raw-manifest", Version: version}, Type: "yaml", Relation: "local",
-			Access: ocm.Access{Type: "localBlob", LocalReference: raw.Descriptor.Digest.String(), MediaType: raw.Descriptor.MediaType},
+			Access: ocm.Access{
+				Type: "localBlob", LocalReference: raw.Descriptor.Digest.String(), MediaType: raw.Descriptor.MediaType,
+			},
 		}},
 	}
 	document, err := descriptor.Document()
@@ -123,7 +130,8 @@ func (s *surroundings) release(t *testing.T, version string) digest.Digest {
 	}
 	config := bundle.NewBlob("application/vnd.ocm.software.component.config.v1+json", pointer)
 	manifest, err := json.Marshal(map[string]any{
-		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": config.Descriptor, "layers": []ocispec.Descriptor{layer.Descriptor, raw.Descriptor},
+		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": config.Descriptor,
+		"layers": []ocispec.Descriptor{layer.Descriptor, raw.Descriptor},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +141,8 @@ func (s *surroundings) release(t *testing.T, version string) digest.Digest {
 			t.Fatal(err)
 		}
 	}
-	if err := store.PushManifest(t.Context(), s.components, bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest), version); err != nil {
+	if err := store.PushManifest(t.Context(), s.components, bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest),
+		version); err != nil {
 		t.Fatal(err)
 	}
 	return raw.Descriptor.Digest
@@ -190,22 +199,35 @@ type adversary struct {
 
 func kymaNamed(name, uid string, at time.Time) *v1beta2.Kyma {
 	return &v1beta2.Kyma{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name, UID: types.UID(uid), Generation: 1, CreationTimestamp: metav1.NewTime(at)},
-		Spec:       v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kcp-system", Name: name, UID: types.UID(uid), Generation: 1,
+			CreationTimestamp: metav1.NewTime(at),
+		},
+		Spec: v1beta2.KymaSpec{
+			Channel: "regular", Modules: []v1beta2.Module{
+				{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
+			},
+		},
 	}
 }
 
 func newAdversary(t *testing.T, s *surroundings, random *rand.Rand) *adversary {
 	t.Helper()
 	w := &adversary{
-		T: t, surroundings: s, random: random, seen: map[string]int{}, now: trusttest.Now, place: &attacked{store.NewMemory(), map[string]bool{}}, hidden: new(bool),
-		kymas:    map[string]*v1beta2.Kyma{"mallory": kymaNamed("mallory", "mallory-0", trusttest.Now.Add(-2*time.Hour)), "victim": kymaNamed("victim", "victim", trusttest.Now.Add(-time.Hour))},
+		T: t, surroundings: s, random: random, seen: map[string]int{}, now: trusttest.Now,
+		place: &attacked{store.NewMemory(), map[string]bool{}}, hidden: new(bool),
+		kymas: map[string]*v1beta2.Kyma{
+			"mallory": kymaNamed("mallory", "mallory-0", trusttest.Now.Add(-2*time.Hour)),
+			"victim":  kymaNamed("victim", "victim", trusttest.Now.Add(-time.Hour)),
+		},
 		promoted: []string{s.versions[0]}, rolledBack: map[string]bool{}, inForce: map[string]string{},
 	}
 	for name, key := range map[string]stolenKey{"victim": s.victimKey, "mallory": s.mallory} {
 		public, err := trust.EncodePublicKey(trusttest.PublicKey(t, key.signer))
 		w.must(err)
-		w.kymas[name].Status.Runtime = &v1beta2.RuntimeStatus{ID: name, Key: &v1beta2.RuntimeKey{Thumbprint: key.thumbprint, PublicKey: public}}
+		w.kymas[name].Status.Runtime = &v1beta2.RuntimeStatus{
+			ID: name, Key: &v1beta2.RuntimeKey{Thumbprint: key.thumbprint, PublicKey: public},
+		}
 	}
 	w.restart()
 	return w
@@ -224,12 +246,16 @@ func digestOf(text string) digest.Digest { return digest.Digest(text) }
 func (w *adversary) restart() {
 	var err error
 	w.publisher, err = publish.New(publish.Options{
-		Place: w.place, Keys: publish.Keys{Root: w.newest, Former: []trust.Root{w.first}, Signer: w.own.signer}, Validity: bundlesLive,
-		Recheck: 30 * time.Minute, Now: func() time.Time { return w.now },
-		Components: component.NewReader(component.Options{Sources: []component.Source{modules{w.components, w.hidden}}}),
+		Place: w.place, Keys: publish.Keys{Root: w.newest, Former: []trust.Root{w.first}, Signer: w.own.signer},
+		Validity: bundlesLive,
+		Recheck:  30 * time.Minute, Now: func() time.Time { return w.now },
+		Components: component.NewReader(component.Options{
+			Sources: []component.Source{modules{w.components, w.hidden}},
+		}),
 	})
 	w.must(err)
-	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(w.publisher.Release), NewSlimmer())
+	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(w.publisher.Release),
+		NewSlimmer())
 }
 
 // reconcile acts like the controller for a Kyma. A crash loses the status after a push.
@@ -250,7 +276,9 @@ func (w *adversary) reconcile(name string, crash bool) {
 	if hasToBeRemembered(w.kymas[name].Status.Runtime, kyma.Status.Runtime) {
 		w.kymas[name].Status = *kyma.Status.DeepCopy()
 	}
-	facts := ingest.Facts{Generation: kyma.Generation, Report: newest.Accepted, ReportRefused: newest.Refused, Silence: time.Hour}
+	facts := ingest.Facts{
+		Generation: kyma.Generation, Report: newest.Accepted, ReportRefused: newest.Refused, Silence: time.Hour,
+	}
 	request, err := rules.Request(kyma, newest.Accepted)
 	w.must(err)
 	if w.gate != nil {
@@ -320,14 +348,18 @@ func (w *adversary) repository(name string) oras.Target {
 
 // keep stores a bundle for later replays.
 func (w *adversary) keep(runtime string, outcome publish.Outcome) {
-	fetched, err := store.Fetch(w.Context(), w.repository(bundle.DesiredRepository(runtime)), outcome.Published.Digest.String())
+	fetched, err := store.Fetch(w.Context(), w.repository(bundle.DesiredRepository(runtime)),
+		outcome.Published.Digest.String())
 	w.must(err)
 	w.bundles = append(w.bundles, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
-	w.told = append(w.told, fmt.Sprintf("  published %d to %s: %v, because of %s", outcome.Published.Predicate.Sequence, runtime, outcome.Published.Versions, outcome.Reason))
+	w.told = append(w.told,
+		fmt.Sprintf("  published %d to %s: %v, because of %s", outcome.Published.Predicate.Sequence, runtime,
+			outcome.Published.Versions, outcome.Reason))
 }
 
 func (w *adversary) put(runtime string, manifest bundle.Blob) {
-	w.must(store.PushManifest(w.Context(), w.repository(bundle.DesiredRepository(runtime)), manifest, bundle.TagDesired))
+	w.must(store.PushManifest(w.Context(), w.repository(bundle.DesiredRepository(runtime)), manifest,
+		bundle.TagDesired))
 }
 
 func (w *adversary) replay() {
@@ -347,7 +379,10 @@ func (w *adversary) agentLooks() (*bundle.Bundle, string) {
 	if digest.FromBytes(fetched.Bytes) == w.accepted.Digest {
 		return nil, ""
 	}
-	trusted := bundle.Trust{Root: w.newest, Runtime: "victim", KeyThumbprint: w.victimKey.thumbprint, Last: w.accepted, Installed: w.inForce}
+	trusted := bundle.Trust{
+		Root: w.newest, Runtime: "victim", KeyThumbprint: w.victimKey.thumbprint, Last: w.accepted,
+		Installed: w.inForce,
+	}
 	verified, err := bundle.Verify(fetched, trusted, w.now)
 	var opened bundle.Bundle
 	if err == nil {
@@ -357,7 +392,10 @@ func (w *adversary) agentLooks() (*bundle.Bundle, string) {
 		err = trusted.CheckVersions(opened)
 	}
 	if refused := refusal.Of(err); refused != nil {
-		w.refused = append(w.refused, bundle.RefusedBundle{Digest: digest.FromBytes(fetched.Bytes), Reason: refused.Reason, Detail: refused.Detail, Time: w.now.UTC().Truncate(time.Second)})
+		w.refused = append(w.refused, bundle.RefusedBundle{
+			Digest: digest.FromBytes(fetched.Bytes), Reason: refused.Reason, Detail: refused.Detail,
+			Time: w.now.UTC().Truncate(time.Second),
+		})
 		w.refused = w.refused[max(0, len(w.refused)-bundle.MaxRefusedReported):]
 		return nil, string(refused.Reason)
 	}
@@ -377,9 +415,14 @@ func (w *adversary) agentLooks() (*bundle.Bundle, string) {
 // report returns the victim's own report.
 func (w *adversary) report() {
 	w.sequence = bundle.NextSequence(w.sequence, w.now)
-	r := bundle.Report{Runtime: "victim", Fleet: w.newest.Fleet, Sequence: w.sequence, Time: w.now.UTC().Truncate(time.Second), Observed: w.observed, Refused: w.refused}
+	r := bundle.Report{
+		Runtime: "victim", Fleet: w.newest.Fleet, Sequence: w.sequence, Time: w.now.UTC().Truncate(time.Second),
+		Observed: w.observed, Refused: w.refused,
+	}
 	for module, version := range w.inForce {
-		r.Modules = append(r.Modules, bundle.ReportedModule{Name: module, Channel: "regular", Version: version, State: v1beta2.StateReady})
+		r.Modules = append(r.Modules, bundle.ReportedModule{
+			Name: module, Channel: "regular", Version: version, State: v1beta2.StateReady,
+		})
 	}
 	w.reported = append(w.reported, w.send("victim", r, w.victimKey))
 }
@@ -398,16 +441,24 @@ func (w *adversary) send(to string, r bundle.Report, key stolenKey) bundle.Blob 
 func (w *adversary) lie() {
 	w.malice++
 	r := bundle.Report{
-		Runtime: one(w.random, "mallory", "victim"), Fleet: w.newest.Fleet, Sequence: one(w.random, w.now.UnixMilli()+w.malice, math.MaxInt64), Time: w.now.UTC().Truncate(time.Second),
-		ClusterUID: one(w.random, "", "kcp"), Observed: one(w.random, nil, w.observed, &bundle.Observed{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: digest.FromString("none")}),
-		Kyma:    &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: one(w.random, "regular", "Ü!")}, Generation: w.malice},
-		Modules: []bundle.ReportedModule{{Name: "keda", Version: one(w.random, "999.0.0", "0.0.1"), State: v1beta2.StateReady}},
+		Runtime: one(w.random, "mallory", "victim"), Fleet: w.newest.Fleet,
+		Sequence: one(w.random, w.now.UnixMilli()+w.malice, math.MaxInt64), Time: w.now.UTC().Truncate(time.Second),
+		ClusterUID: one(w.random, "", "kcp"), Observed: one(w.random, nil, w.observed, &bundle.Observed{
+			Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: digest.FromString("none"),
+		}),
+		Kyma: &bundle.ReportedKyma{
+			Spec: v1beta2.KymaSpec{Channel: one(w.random, "regular", "Ü!")}, Generation: w.malice,
+		},
+		Modules: []bundle.ReportedModule{
+			{Name: "keda", Version: one(w.random, "999.0.0", "0.0.1"), State: v1beta2.StateReady},
+		},
 	}
 	w.send(one(w.random, "mallory", "victim"), r, w.mallory)
 }
 
 func (w *adversary) replayReport() {
 	if len(w.reported) > 0 {
-		w.must(store.PushManifest(w.Context(), w.repository(bundle.ReportRepository("victim")), one(w.random, w.reported...), bundle.TagLatest))
+		w.must(store.PushManifest(w.Context(), w.repository(bundle.ReportRepository("victim")),
+			one(w.random, w.reported...), bundle.TagLatest))
 	}
 }

@@ -41,7 +41,9 @@ func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Du
 
 // failed records a failed registry request for a runtime, and returns the delay. all is true if the registry itself is
 // down: then all runtimes wait, and failures during one wait count once.
-func (b *registryBackoff) failed(ctx context.Context, kyma types.NamespacedName, now time.Time, err error) (wait time.Duration, all bool) {
+func (b *registryBackoff) failed(
+	ctx context.Context, kyma types.NamespacedName, now time.Time, err error,
+) (wait time.Duration, all bool) {
 	var down error
 	if b.ping != nil {
 		down = b.ping(ctx)
@@ -70,7 +72,8 @@ func (b *registryBackoff) failed(ctx context.Context, kyma types.NamespacedName,
 		case failing < maxLogged:
 			log.Error(err, "registry responds, but not for this runtime, backing off", "kyma", kyma)
 		case failing == maxLogged:
-			log.Error(err, "registry responds, but not for many runtimes, backing off; further ones are not logged", "runtimes", maxLogged)
+			log.Error(err, "registry responds, but not for many runtimes, backing off; further ones are not logged",
+				"runtimes", maxLogged)
 		}
 	}
 	return wait, false

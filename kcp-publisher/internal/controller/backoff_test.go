@@ -71,7 +71,8 @@ func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	down := errors.New("connection refused")
 	b := &registryBackoff{ping: func(context.Context) error { return down }, fleet: fleetstate.New(nil)}
 	for i := range 20 {
-		if wait, all := b.failed(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 || wait > 2*fleetstate.FirstWait {
+		if wait, all := b.failed(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 ||
+			wait > 2*fleetstate.FirstWait {
 			t.Fatalf("waits %s, all %t: failures during one wait count once", wait, all)
 		}
 	}
@@ -145,7 +146,9 @@ func (r refusingRepository) Push(ctx context.Context, d ocispec.Descriptor, body
 		return r.ReadWriter.Push(ctx, d, body)
 	}
 	r.of.writes++
-	return &errcode.ErrorResponse{Method: http.MethodPut, URL: &url.URL{Host: "registry.example"}, StatusCode: http.StatusForbidden}
+	return &errcode.ErrorResponse{
+		Method: http.MethodPut, URL: &url.URL{Host: "registry.example"}, StatusCode: http.StatusForbidden,
+	}
 }
 
 func TestManyFailingRuntimesLogFewLines(t *testing.T) {

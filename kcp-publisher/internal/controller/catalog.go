@@ -133,11 +133,15 @@ func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snap
 		if known[w.Err.Error()] {
 			continue
 		}
-		ctrl.LoggerFrom(ctx).Info("left an object out of all bundles", "kind", w.Kind, "object", w.Key.String(), "cause", w.Err.Error())
+		ctrl.LoggerFrom(ctx).Info("left an object out of all bundles", "kind", w.Kind, "object", w.Key.String(),
+			"cause", w.Err.Error())
 		if c.Events != nil {
-			object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: w.Key.Namespace, Name: w.Key.Name}}
+			object := &metav1.PartialObjectMetadata{
+				ObjectMeta: metav1.ObjectMeta{Namespace: w.Key.Namespace, Name: w.Key.Name},
+			}
 			object.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(w.Kind))
-			c.Events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonLeftOut, "Publish", "%s", noted(w.Err.Error()))
+			c.Events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonLeftOut, "Publish", "%s",
+				noted(w.Err.Error()))
 		}
 	}
 }
@@ -199,7 +203,8 @@ func gatheredFor(settles time.Duration) handler.EventHandler {
 		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 			add(q)
 		},
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+		GenericFunc: func(_ context.Context, _ event.GenericEvent,
+			q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 			add(q)
 		},
 	}

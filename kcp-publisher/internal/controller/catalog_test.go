@@ -16,7 +16,8 @@ import (
 func TestCatalogIsFrozenWhileHeld(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1)} // reading it would panic, because there is no reader
 	first, second := c.Hold(), c.Hold()
-	for name, release := range map[string]func(){"held twice": func() {}, "held once": first, "released twice by the same": first} {
+	for name, release := range map[string]func(){"held twice": func() {}, "held once": first,
+		"released twice by the same": first} {
 		release()
 		if result, err := c.Reconcile(t.Context(), ctrl.Request{}); err != nil || result.RequeueAfter <= 0 {
 			t.Errorf("%s: %+v, %v", name, result, err)
@@ -74,7 +75,8 @@ func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
 		}
 	})
 	if c.changing() || c.Snapshot() == before || len(c.moved) != 2 {
-		t.Errorf("after a change that the catalog does not show: changing %t, the gates are asked for %d times", c.changing(), len(c.moved))
+		t.Errorf("after a change that the catalog does not show: changing %t, the gates are asked for %d times",
+			c.changing(), len(c.moved))
 	}
 	if k.view() != nil {
 		t.Error("Kymas are resolved by gates from before the change")

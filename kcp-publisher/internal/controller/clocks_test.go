@@ -18,9 +18,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// TestRuntimesRecoverAfterTheirClocksAreCorrected lets the clock of either side be wrong for a while, in which the runtime's wish
-// changes. Nothing is accepted meanwhile that should not be, as the histories' model says. Once the clock is right, the
-// next pass of the publisher reaches the runtime, without a person, and whether or not the publisher is restarted.
+// TestRuntimesRecoverAfterTheirClocksAreCorrected lets the clock of either side be wrong for a while, in which the
+// runtime's wish changes. Nothing is accepted meanwhile that should not be, as the histories' model says. Once the
+// clock is right, the next pass of the publisher reaches the runtime, without a person, and whether or not the
+// publisher is restarted.
 func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
@@ -112,7 +113,10 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 	tokens, err := h.folder.TokenSecrets()
 	h.must(err)
 	report := func(change func(*bundle.Report)) bundle.Fetched {
-		r := bundle.Report{Runtime: berlin, Fleet: root.Fleet, Sequence: h.now.UnixMilli(), Time: h.now, AgentVersion: "v1", CertificateRequest: request}
+		r := bundle.Report{
+			Runtime: berlin, Fleet: root.Fleet, Sequence: h.now.UnixMilli(), Time: h.now, AgentVersion: "v1",
+			CertificateRequest: request,
+		}
 		change(&r)
 		manifest, err := bundle.ComposeReport(r, agent)
 		h.must(err)
@@ -146,11 +150,13 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 
 	forgotten := &v1beta2.Kyma{ObjectMeta: kyma.ObjectMeta}
 	for name, fetched := range map[string]bundle.Fetched{
-		"that says nothing": report(func(*bundle.Report) {}), "that sends it all the same": report(func(r *bundle.Report) { r.Certificate = first }),
+		"that says nothing":          report(func(*bundle.Report) {}),
+		"that sends it all the same": report(func(r *bundle.Report) { r.Certificate = first }),
 	} {
 		_, err := heard(forgotten, fetched)
 		if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.NotEnrolled ||
-			!strings.Contains(refused.Detail, "kcp-publisher enroll berlin") && !strings.Contains(refused.Detail, "certificate: is good from") {
+			!strings.Contains(refused.Detail, "kcp-publisher enroll berlin") &&
+				!strings.Contains(refused.Detail, "certificate: is good from") {
 			t.Errorf("an agent with an expired certificate %s, and a control plane without memory: %v", name, err)
 		}
 	}

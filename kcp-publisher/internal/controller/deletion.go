@@ -20,7 +20,8 @@ import (
 func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	kyma, before := p.kyma, p.kyma.DeepCopy()
 	controllerutil.AddFinalizer(kyma, v1beta2.FinalizerKyma)
-	if err := k.Client.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := k.Client.Patch(ctx, kyma,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add finalizer to Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	p.before, p.facts.Finalizer = kyma.DeepCopy(), true
@@ -52,7 +53,8 @@ func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason,
 	before := kyma.DeepCopy()
 	controllerutil.RemoveFinalizer(kyma, v1beta2.FinalizerKyma)
 	takeover.RemoveFinalizer(kyma)
-	if err := k.Client.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := k.Client.Patch(ctx, kyma,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("remove finalizer of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	kind := corev1.EventTypeNormal

@@ -19,8 +19,10 @@ func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *pl
 	}
 	registryDeviations.WithLabelValues(d.Reason).Inc()
 	runtime := plan.RuntimeID(kyma)
-	ctrl.LoggerFrom(ctx).Info("the registry does not hold the published bundle, publishing it again", "runtime", runtime, "reason", d.Reason, "detail", d.Message)
-	k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, d.Reason, "Publish", "%s", noted(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
+	ctrl.LoggerFrom(ctx).Info("the registry does not hold the published bundle, publishing it again", "runtime",
+		runtime, "reason", d.Reason, "detail", d.Message)
+	k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, d.Reason, "Publish", "%s",
+		noted(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
 }
 
 // announceRestored reports that a shared object of the fleet was missing in the registry.
@@ -38,13 +40,16 @@ const restored = "SharedMissing"
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.published(kyma).Newest()
-	if status := kyma.Status.Runtime; status != nil && status.Published != nil && status.Published.Epoch >= newest.Epoch {
+	if status := kyma.Status.Runtime; status != nil && status.Published != nil &&
+		status.Published.Epoch >= newest.Epoch {
 		newest = plan.Memory{Epoch: status.Published.Epoch, Sequence: max(status.Published.Sequence, newest.Sequence)}
 	}
-	if newest.Sequence == 0 || observed == nil || observed.Epoch != newest.Epoch || observed.Sequence <= newest.Sequence || plan.Ahead(observed.Sequence, k.Now()) {
+	if newest.Sequence == 0 || observed == nil || observed.Epoch != newest.Epoch ||
+		observed.Sequence <= newest.Sequence || plan.Ahead(observed.Sequence, k.Now()) {
 		return
 	}
 	k.published(kyma).Recheck()
-	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest known published bundle is %d", observed.Sequence, newest.Sequence)
+	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest known published bundle is %d",
+		observed.Sequence, newest.Sequence)
 	k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
 }

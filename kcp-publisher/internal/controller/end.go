@@ -18,7 +18,8 @@ import (
 func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.Result, error) {
 	if state == reconcile.Due && p.outcome.Pushed {
 		bundlesPublished.WithLabelValues(string(p.outcome.Reason)).Inc()
-		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", p.runtime.ID, "sequence", p.outcome.Published.Predicate.Sequence,
+		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", p.runtime.ID, "sequence",
+			p.outcome.Published.Predicate.Sequence,
 			"digest", p.outcome.Published.Digest, "reason", p.outcome.Reason)
 	}
 	k.finishPending(p, state == reconcile.Settled || state == reconcile.Due && p.facts.Published == reconcile.Yes)
@@ -41,7 +42,9 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 				k.count(p.kyma)
 			}
 		}
-		k.fleet.EditOf(p.kyma, func(r *fleetstate.Runtime) { r.Settled = fleetstate.Settled{Basis: p.basis, Until: until} })
+		k.fleet.EditOf(p.kyma, func(r *fleetstate.Runtime) {
+			r.Settled = fleetstate.Settled{Basis: p.basis, Until: until}
+		})
 	}
 	if write {
 		if err := k.write(ctx, p.before, p.kyma); err != nil {
@@ -112,9 +115,11 @@ func (k *Kymas) setStatus(p *pass) {
 // setSilent records a report, and marks the runtime as silent if its allowed silence has passed. It changes nothing
 // else.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
-	allowed, carried, _ := k.Rules.Allowed(p.kyma) // an invalid annotation is reported when publishing is possible again
+	// an invalid annotation is reported when publishing is possible again
+	allowed, carried, _ := k.Rules.Allowed(p.kyma)
 	k.noteReport(p.kyma, newest)
-	p.kyma.Status, silent = ingest.Unheard(p.kyma.Status, p.kyma.Generation, allowed, carried, k.reports.unnoted(p.kyma), k.Now())
+	p.kyma.Status, silent = ingest.Unheard(p.kyma.Status, p.kyma.Generation, allowed, carried,
+		k.reports.unnoted(p.kyma), k.Now())
 	return silent
 }
 

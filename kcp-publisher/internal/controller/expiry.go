@@ -13,7 +13,9 @@ import (
 
 // expiryNotices are the times before the expiry of the root of trust at which an Event is emitted, and the expiry
 // itself.
-var expiryNotices = []time.Duration{30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0}
+var expiryNotices = []time.Duration{
+	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
+}
 
 // noticeDue reports whether a notice became due between two checks. The first check of a process emits none, because a
 // restart would repeat it.
@@ -31,7 +33,9 @@ func noticeDue(before, now, expires time.Time) bool {
 
 // lease refers to the publisher's Lease, which receives Events that concern no runtime.
 func lease(namespace, name string) *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: cmp.Or(name, LeaseName)}
+	return &corev1.ObjectReference{
+		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: cmp.Or(name, LeaseName),
+	}
 }
 
 // LeaseName is the Lease of a publisher without a selector.
@@ -42,9 +46,12 @@ func (k *Keys) announceExpiry(root trust.Root, before, now time.Time) {
 	if k.Events == nil || !noticeDue(before, now, root.Expires) {
 		return
 	}
-	what := fmt.Sprintf("root of trust %d expires at %s, agents then accept no bundles", root.Version, root.Expires.UTC().Format(time.RFC3339))
+	what := fmt.Sprintf("root of trust %d expires at %s, agents then accept no bundles", root.Version,
+		root.Expires.UTC().Format(time.RFC3339))
 	if !now.Before(root.Expires) {
-		what = fmt.Sprintf("root of trust %d expired at %s: agents accept no bundles", root.Version, root.Expires.UTC().Format(time.RFC3339))
+		what = fmt.Sprintf("root of trust %d expired at %s: agents accept no bundles", root.Version,
+			root.Expires.UTC().Format(time.RFC3339))
 	}
-	k.Events.Eventf(lease(k.Namespace, k.Lease), nil, corev1.EventTypeWarning, v1beta2.ReasonRootExpires, "Keys", "%s", noted(what+": renew it with kcp-publisher keys rotate"))
+	k.Events.Eventf(lease(k.Namespace, k.Lease), nil, corev1.EventTypeWarning, v1beta2.ReasonRootExpires, "Keys", "%s",
+		noted(what+": renew it with kcp-publisher keys rotate"))
 }

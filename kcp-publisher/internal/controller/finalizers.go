@@ -41,10 +41,12 @@ func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
 		return finalizer != ""
 	})
 	for name, kind := range map[string]client.Object{
-		"modulereleasemeta-finalizers": &v1beta2.ModuleReleaseMeta{}, "moduletemplate-finalizers": &v1beta2.ModuleTemplate{}, "watcher-finalizers": &v1beta2.Watcher{},
+		"modulereleasemeta-finalizers": &v1beta2.ModuleReleaseMeta{},
+		"moduletemplate-finalizers":    &v1beta2.ModuleTemplate{}, "watcher-finalizers": &v1beta2.Watcher{},
 	} {
 		f := &foreignFinalizers{client: mgr.GetClient(), direct: mgr.GetAPIReader(), events: events, kind: kind}
-		if err := ctrl.NewControllerManagedBy(mgr).Named(name).For(kind, builder.WithPredicates(foreign)).Complete(f); err != nil {
+		if err := ctrl.NewControllerManagedBy(mgr).Named(name).For(kind, builder.WithPredicates(foreign)).
+			Complete(f); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -64,14 +66,20 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}
 	manifest, err := f.manifestOf(ctx, object.GetNamespace(), module)
 	if err == nil && manifest != "" {
-		f.tell(object, fmt.Sprintf("finalizer %s stays while lifecycle-manager has Manifests of module %s, such as %s; all runtimes of this publisher have removed the module", finalizer, module, manifest))
+		f.tell(object,
+			fmt.Sprintf(
+				"finalizer %s stays while lifecycle-manager has Manifests of module %s, such as %s; all runtimes of "+
+					"this publisher have removed the module", finalizer, module, manifest))
 		return ctrl.Result{RequeueAfter: manifestsPoll}, nil
 	}
 	if err == nil {
 		err = f.remove(ctx, object, finalizer)
 	}
 	if apierrors.IsForbidden(err) {
-		f.tell(object, fmt.Sprintf("finalizer %s of lifecycle-manager stays: remove it, or give the publisher the rights of rbac/finalizers.yaml (rbac.foreignFinalizers of the chart)", finalizer))
+		f.tell(object,
+			fmt.Sprintf(
+				"finalizer %s of lifecycle-manager stays: remove it, or give the publisher the rights of "+
+					"rbac/finalizers.yaml (rbac.foreignFinalizers of the chart)", finalizer))
 		return ctrl.Result{RequeueAfter: rightsPoll}, nil
 	}
 	return ctrl.Result{}, err
@@ -85,10 +93,12 @@ func (f *foreignFinalizers) remove(ctx context.Context, object client.Object, fi
 	before := object.DeepCopyObject().(client.Object)
 	controllerutil.RemoveFinalizer(object, finalizer)
 	name := client.ObjectKeyFromObject(object)
-	if err := f.client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+	if err := f.client.Patch(ctx, object,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove finalizer %s of %s: %w", finalizer, name, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("removed a finalizer of lifecycle-manager", "object", name.String(), "finalizer", finalizer)
+	ctrl.LoggerFrom(ctx).Info("removed a finalizer of lifecycle-manager", "object", name.String(), "finalizer",
+		finalizer)
 	return nil
 }
 
@@ -99,7 +109,8 @@ func (f *foreignFinalizers) manifestOf(ctx context.Context, namespace, module st
 	}
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(v1beta2.GroupVersion.WithKind("ManifestList"))
-	err := f.direct.List(ctx, all, client.InNamespace(namespace), client.MatchingLabels{v1beta2.LabelModuleName: module}, client.Limit(1))
+	err := f.direct.List(ctx, all, client.InNamespace(namespace),
+		client.MatchingLabels{v1beta2.LabelModuleName: module}, client.Limit(1))
 	if meta.IsNoMatchError(err) || err == nil && len(all.Items) == 0 {
 		return "", nil
 	}

@@ -42,7 +42,8 @@ func (h hearings) Start(ctx context.Context) error {
 			if err == nil {
 				last, told = time.Now(), ""
 			} else if text := err.Error(); text != told && ctx.Err() == nil {
-				ctrl.LoggerFrom(ctx).Error(err, "failed to send the times of reports to the rollout planner, rollouts are on hold")
+				ctrl.LoggerFrom(ctx).
+					Error(err, "failed to send the times of reports to the rollout planner, rollouts are on hold")
 				told = text
 			}
 		}
@@ -73,7 +74,8 @@ func (r *reports) hearings() shard.Hearings {
 	}
 	r.fleet.Each(func(kyma fleetstate.Key, known *fleetstate.Runtime) {
 		if accepted := known.Report.Accepted; accepted != nil {
-			all.Kymas[kyma.Name] = shard.NewHeard(accepted.Time, r.past(known.Report.Arrived), accepted.Content.String())
+			all.Kymas[kyma.Name] = shard.NewHeard(accepted.Time, r.past(known.Report.Arrived),
+				accepted.Content.String())
 		}
 	})
 	return all
@@ -99,5 +101,6 @@ func lastReportOf(kyma *v1beta2.Kyma, received *shard.Hearings, now time.Time) s
 	}
 	status := kyma.Status.Runtime
 	recorded := status != nil && status.Observed != nil && last.Says(status.Observed.Report)
-	return plan.LastReport(kyma, &plan.Received{Made: time.Unix(last.Made, 0), Arrived: time.Unix(last.Arrived, 0), Recorded: recorded}, since)
+	return plan.LastReport(kyma,
+		&plan.Received{Made: time.Unix(last.Made, 0), Arrived: time.Unix(last.Arrived, 0), Recorded: recorded}, since)
 }

@@ -98,7 +98,10 @@ func (h *history) newEpoch() {
 func (h *history) noteRoot(loaded publish.Keys) {
 	key := h.steal(loaded.Signer)
 	h.raw = []trust.Root{loaded.Root}
-	h.model = model{roots: []root{{version: 1, epoch: 1, expires: h.now.AddDate(1, 0, 0), signer: key, listed: map[string]bool{key: true}}}, published: map[string]*made{}, offered: map[int64]bool{}}
+	h.model = model{
+		roots: []root{{version: 1, epoch: 1, expires: h.now.AddDate(1, 0, 0), signer: key,
+			listed: map[string]bool{key: true}}}, published: map[string]*made{}, offered: map[int64]bool{},
+	}
 	h.model.forget()
 }
 
@@ -146,7 +149,8 @@ func (h *history) putNextRoot(data []byte) {
 	layer := bundle.NewBlob(bundle.MediaTypeRoot, data)
 	manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, fmt.Appendf(nil,
 		`{"schemaVersion":2,"mediaType":%q,"artifactType":%q,"config":{"mediaType":%q,"digest":%q,"size":2},"layers":[{"mediaType":%q,"digest":%q,"size":%d}]}`,
-		ocispec.MediaTypeImageManifest, bundle.ArtifactTypeRoot, ocispec.MediaTypeEmptyJSON, bundle.EmptyBlob().Descriptor.Digest,
+		ocispec.MediaTypeImageManifest, bundle.ArtifactTypeRoot, ocispec.MediaTypeEmptyJSON,
+		bundle.EmptyBlob().Descriptor.Digest,
 		layer.Descriptor.MediaType, layer.Descriptor.Digest, layer.Descriptor.Size))
 	repository, err := h.place.Repository(h.Context(), bundle.TrustRepository)
 	h.must(err)

@@ -169,7 +169,8 @@ func (m *model) look(clock time.Time) refusal.Reason {
 	reason := m.judge(clock)
 	if reason == "" {
 		b := m.lying
-		m.last.epoch, m.last.sequence, m.last.statement, m.inForce = b.epoch, b.sequence, b.statement, b.blob.Descriptor.Digest
+		m.last.epoch, m.last.sequence, m.last.statement, m.inForce = b.epoch, b.sequence, b.statement,
+			b.blob.Descriptor.Digest
 		if b.issued.After(m.newest) {
 			m.newest = b.issued
 		}

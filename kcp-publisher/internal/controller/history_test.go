@@ -121,11 +121,14 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 		T:     t, random: random, dir: dir, now: noon, seen: map[refusal.Reason]int{},
 		folder: keys.Folder{Dir: filepath.Join(dir, "keys")},
 	}
-	_, err = h.folder.Init(keys.Beginning{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1, Expires: h.now.AddDate(1, 0, 0)})
+	_, err = h.folder.Init(keys.Beginning{
+		Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1, Expires: h.now.AddDate(1, 0, 0),
+	})
 	h.must(err)
 	h.steal(h.newKey())
 	for i, channel := range []string{"regular", "fast"} {
-		h.documents[i], err = bundle.NewDocuments(bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: channel}}}, bundle.Catalog{})
+		h.documents[i], err = bundle.NewDocuments(
+			bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: channel}}}, bundle.Catalog{})
 		h.must(err)
 		h.must(store.ShareDocuments(h.Context(), h.place, h.documents[i]))
 	}
@@ -158,7 +161,11 @@ func (h *history) run() {
 		{2, "time passes", func() {
 			h.now = h.now.Add(one(h.random, time.Minute, time.Hour, 3*24*time.Hour, 20*24*time.Hour, 200*24*time.Hour))
 		}},
-		{1, "the agent's clock is set", func() { h.skew = one(h.random, 0, -time.Hour, time.Hour, -3*365*24*time.Hour, 40*24*time.Hour) }},
+		{
+			1, "the agent's clock is set", func() {
+				h.skew = one(h.random, 0, -time.Hour, time.Hour, -3*365*24*time.Hour, 40*24*time.Hour)
+			},
+		},
 		{3, "an old bundle is put back", h.replay},
 		{2, "a bundle is forged with a stolen key", h.forge},
 		{1, "a bundle's document is exchanged", h.exchange},
@@ -224,7 +231,8 @@ func (h *history) look() {
 		got = refused.Reason
 	}
 	h.seen[got]++
-	h.told = append(h.told, fmt.Sprintf("  root %d, lives by %d %q", h.agent.root.Version, h.agent.accepted.Sequence, got))
+	h.told = append(h.told,
+		fmt.Sprintf("  root %d, lives by %d %q", h.agent.root.Version, h.agent.accepted.Sequence, got))
 	switch {
 	case got != want:
 		h.Errorf("the agent says %q (%v), the model %q", got, refused, want)
@@ -318,11 +326,14 @@ func (h *history) replay() {
 // forge signs an arbitrary new statement as the attacker, or an older statement again.
 func (h *history) forge() {
 	key := one(h.random, h.stolen...)
-	issued := h.now.Add(one(h.random, 0, -time.Hour, -30*24*time.Hour, 2*time.Hour, 30*24*time.Hour)).UTC().Truncate(time.Millisecond)
+	issued := h.now.Add(one(h.random, 0, -time.Hour, -30*24*time.Hour, 2*time.Hour, 30*24*time.Hour)).UTC().
+		Truncate(time.Millisecond)
 	p := bundle.Predicate{
-		Audience: bundle.Audience{Runtime: one(h.random, berlin, berlin, berlin, paris)}, Epoch: h.model.newestRoot().epoch + int64(h.random.IntN(4)/3),
-		IssuedAt: issued, ExpiresAt: issued.Add(one(h.random, bundlesLive, 400*24*time.Hour)), RootVersion: h.model.version,
-		Sequence: one(h.random, issued.UnixMilli(), max(1, h.model.last.sequence), math.MaxInt64-4, math.MaxInt64-1),
+		Audience: bundle.Audience{Runtime: one(h.random, berlin, berlin, berlin, paris)},
+		Epoch:    h.model.newestRoot().epoch + int64(h.random.IntN(4)/3),
+		IssuedAt: issued, ExpiresAt: issued.Add(one(h.random, bundlesLive, 400*24*time.Hour)),
+		RootVersion: h.model.version,
+		Sequence:    one(h.random, issued.UnixMilli(), max(1, h.model.last.sequence), math.MaxInt64-4, math.MaxInt64-1),
 	}
 	statement := -1
 	if len(h.model.bundles) > 0 && h.random.IntN(4) == 0 {
@@ -341,11 +352,15 @@ func (h *history) forge() {
 func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key stolenKey, statement int) {
 	blob, err := bundle.Compose(documents, p, key.signer)
 	h.must(err)
-	h.told = append(h.told, fmt.Sprintf("  %s sequence %d of epoch %d, issued %s, statement %d", key.thumbprint[:6], p.Sequence, p.Epoch, p.IssuedAt, statement))
+	h.told = append(h.told,
+		fmt.Sprintf("  %s sequence %d of epoch %d, issued %s, statement %d", key.thumbprint[:6], p.Sequence, p.Epoch,
+			p.IssuedAt, statement))
 	m := h.made(blob, p, key.thumbprint)
 	m.documents = &documents
 	for _, before := range h.model.bundles {
-		if statement < 0 && before.documents != nil && before.documents.State.Descriptor.Digest == documents.State.Descriptor.Digest && reflect.DeepEqual(before.predicate, p) {
+		if statement < 0 && before.documents != nil &&
+			before.documents.State.Descriptor.Digest == documents.State.Descriptor.Digest &&
+			reflect.DeepEqual(before.predicate, p) {
 			statement = before.statement // two equal statements by chance
 		}
 	}
@@ -382,7 +397,8 @@ func (h *history) restartPublisher() {
 	loaded, err := h.folder.Load(h.Context())
 	h.must(err)
 	publisher, err := publish.New(publish.Options{
-		Place: h.place, Keys: loaded, Validity: bundlesLive, CertificateValidity: bundlesLive, Now: func() time.Time { return h.now },
+		Place: h.place, Keys: loaded, Validity: bundlesLive, CertificateValidity: bundlesLive,
+		Now:        func() time.Time { return h.now },
 		Components: component.NewReader(component.Options{Revalidate: time.Hour, RetryAfter: time.Hour}),
 	})
 	h.must(err)

@@ -75,7 +75,8 @@ func (k *Keys) Start(ctx context.Context) error {
 		k.announceExpiry(k.Publisher.Root(), looked, now)
 		looked = now
 		if root := k.Publisher.Root(); time.Until(root.Expires) < rootWarning && time.Since(warned) > 24*time.Hour {
-			log.Info("the root of trust expires soon: renew it with `kcp-publisher keys rotate`", "version", root.Version, "expires", root.Expires)
+			log.Info("the root of trust expires soon: renew it with `kcp-publisher keys rotate`", "version",
+				root.Version, "expires", root.Expires)
 			warned = time.Now()
 		}
 		select {

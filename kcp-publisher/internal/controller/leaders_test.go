@@ -36,7 +36,8 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	w.promote("1.1.0")
 	w.settle()
 	newest := read()
-	if r := newest.Status.Runtime; r.Published.Sequence <= early.Published.Sequence || r.ReportSequence <= early.ReportSequence {
+	if r := newest.Status.Runtime; r.Published.Sequence <= early.Published.Sequence ||
+		r.ReportSequence <= early.ReportSequence {
 		t.Fatalf("the second publisher wrote bundle %d and report %d", r.Published.Sequence, r.ReportSequence)
 	}
 
@@ -44,8 +45,10 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	first.PollInterval = time.Hour // its known reports stay fresh
 	w.look()
 	seen := read()
-	if was, is := newest.Status.Runtime, seen.Status.Runtime; is.Published.Sequence < was.Published.Sequence || is.ReportSequence < was.ReportSequence {
-		t.Errorf("bundle %d and report %d are noted after bundle %d and report %d", is.Published.Sequence, is.ReportSequence, was.Published.Sequence, was.ReportSequence)
+	if was, is := newest.Status.Runtime, seen.Status.Runtime; is.Published.Sequence < was.Published.Sequence ||
+		is.ReportSequence < was.ReportSequence {
+		t.Errorf("bundle %d and report %d are noted after bundle %d and report %d", is.Published.Sequence,
+			is.ReportSequence, was.Published.Sequence, was.ReportSequence)
 	}
 	if !equality.Semantic.DeepEqual(seen.Status.Modules, newest.Status.Modules) {
 		t.Errorf("modules are %+v, and were %+v", seen.Status.Modules, newest.Status.Modules)
@@ -53,7 +56,8 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 
 	w.patches = 0
 	first.Client = interceptor.NewClient(w.api, interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
 			if kyma, is := o.(*v1beta2.Kyma); is {
 				cached.DeepCopyInto(kyma)
 				return nil
@@ -63,7 +67,8 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	})
 	result, err := first.Reconcile(quiet(t.Context()), request)
 	if err != nil || result.RequeueAfter <= 0 || result.RequeueAfter > time.Second {
-		t.Errorf("a status that was written since is looked at again after %s, and fails with %v", result.RequeueAfter, err)
+		t.Errorf("a status that was written since is looked at again after %s, and fails with %v", result.RequeueAfter,
+			err)
 	}
 	if now := read(); w.patches == 0 || now.ResourceVersion != seen.ResourceVersion {
 		t.Errorf("%d writes by what was read long ago: %+v", w.patches, now.Status.Runtime)
@@ -74,19 +79,28 @@ func TestReportIsOvertakenOnlyByANewerOneOfItsKey(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	mine := &v1beta2.RuntimeKey{Thumbprint: trusttest.Thumbprint(t, signer)}
 	at := noon.UnixMilli()
-	known := fleetstate.Report{Accepted: &bundle.AcceptedReport{Report: bundle.Report{Sequence: at}, Key: trusttest.PublicKey(t, signer)}}
+	known := fleetstate.Report{
+		Accepted: &bundle.AcceptedReport{Report: bundle.Report{Sequence: at}, Key: trusttest.PublicKey(t, signer)},
+	}
 	for name, c := range map[string]struct {
 		known  fleetstate.Report
 		status *v1beta2.RuntimeStatus
 		want   bool
 	}{
-		"nothing is noted":               {known, nil, false},
-		"nothing is known":               {fleetstate.Report{}, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, false},
-		"it is noted":                    {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},
-		"a newer one is noted":           {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, true},
-		"an older one is noted":          {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at - 1}, false},
-		"one of a former key is noted":   {known, &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "other"}, ReportSequence: at + 1}, false},
-		"one far ahead of this clock is": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: noon.Add(trust.MaxClockSkew).UnixMilli() + 1}, false},
+		"nothing is noted": {known, nil, false},
+		"nothing is known": {
+			fleetstate.Report{}, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, false,
+		},
+		"it is noted":           {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at}, false},
+		"a newer one is noted":  {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at + 1}, true},
+		"an older one is noted": {known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: at - 1}, false},
+		"one of a former key is noted": {
+			known, &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "other"}, ReportSequence: at + 1}, false,
+		},
+		"one far ahead of this clock is": {
+			known, &v1beta2.RuntimeStatus{Key: mine, ReportSequence: noon.Add(trust.MaxClockSkew).UnixMilli() + 1},
+			false,
+		},
 		"a newer one without any key is": {known, &v1beta2.RuntimeStatus{ReportSequence: at + 1}, false},
 	} {
 		if got := c.known.Overtaken(c.status, noon); got != c.want {

@@ -9,41 +9,51 @@ import (
 
 var (
 	bundlesPublished = measure.Counters[string](measure.Definition{
-		Name: "kyma_pull_publisher_bundles_published_total", Help: "Bundles pushed to runtimes' repositories, by the reason for the push.",
+		Name:   "kyma_pull_publisher_bundles_published_total",
+		Help:   "Bundles pushed to runtimes' repositories, by the reason for the push.",
 		Labels: []string{"reason"}, Leader: true,
 	})
 	publishFailures = measure.Counter(measure.Definition{
-		Name: "kyma_pull_publisher_publish_failures_total", Help: "Failed attempts to publish to a runtime while the registry was available.", Leader: true,
+		Name: "kyma_pull_publisher_publish_failures_total",
+		Help: "Failed attempts to publish to a runtime while the registry was available.", Leader: true,
 	})
 	publishToApplied = measure.Histograms(measure.Definition{
-		Name:   "kyma_pull_publisher_publish_to_applied_seconds",
-		Help:   "Time from issuing a bundle to the report that first names it as in force. Bundles that were replaced earlier are not counted.",
+		Name: "kyma_pull_publisher_publish_to_applied_seconds",
+		Help: "Time from issuing a bundle to the report that first names it as in force. Bundles that were " +
+			"replaced earlier are not counted.",
 		Leader: true,
 	}, publishToAppliedBuckets...)
 	reportsRefused = measure.Counters(measure.Definition{
-		Name: "kyma_pull_publisher_reports_refused_total", Help: "Reports that were refused, by the check that refused them.", Labels: []string{"reason"}, Leader: true,
+		Name: "kyma_pull_publisher_reports_refused_total",
+		Help: "Reports that were refused, by the check that refused them.", Labels: []string{"reason"}, Leader: true,
 	}, refusal.Reasons...)
 	bundlesRefused = measure.Counters(measure.Definition{
-		Name: "kyma_pull_publisher_bundles_refused_total", Help: "Bundles and roots of trust that runtimes reported as refused, by the check that refused them.",
+		Name:   "kyma_pull_publisher_bundles_refused_total",
+		Help:   "Bundles and roots of trust that runtimes reported as refused, by the check that refused them.",
 		Labels: []string{"reason"}, Leader: true,
 	}, append([]refusal.Reason{otherReason}, refusal.Reasons...)...)
 	registryDeviations = measure.Counters[string](measure.Definition{
-		Name: "kyma_pull_publisher_registry_deviations_total", Help: "Times that the registry did not hold the published content, by deviation.",
+		Name:   "kyma_pull_publisher_registry_deviations_total",
+		Help:   "Times that the registry did not hold the published content, by deviation.",
 		Labels: []string{"reason"}, Leader: true,
 	})
 	registryUp = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_publisher_registry_up", Help: "Whether the registry is available (1), or publishing waits for it (0).", Leader: true,
+		Name: "kyma_pull_publisher_registry_up",
+		Help: "Whether the registry is available (1), or publishing waits for it (0).", Leader: true,
 	})
 	registryFailing = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_publisher_registry_failing_runtimes", Help: "Runtimes whose registry requests fail while those of others succeed.",
+		Name:   "kyma_pull_publisher_registry_failing_runtimes",
+		Help:   "Runtimes whose registry requests fail while those of others succeed.",
 		Leader: true,
 	})
 	rootExpiry = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_publisher_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires; agents accept no bundles afterwards.", Leader: true,
+		Name: "kyma_pull_publisher_root_expiry_timestamp_seconds",
+		Help: "Unix time at which the root of trust expires; agents accept no bundles afterwards.", Leader: true,
 	})
 	keysAccepted = measure.Gauge(measure.Definition{
-		Name:   "kyma_pull_publisher_keys_accepted",
-		Help:   "Whether runtimes would accept the signatures of the publisher's keys (1), or publishing has stopped because the root of trust is expired, outdated, or does not list them (0).",
+		Name: "kyma_pull_publisher_keys_accepted",
+		Help: "Whether runtimes would accept the signatures of the publisher's keys (1), or publishing has stopped " +
+			"because the root of trust is expired, outdated, or does not list them (0).",
 		Leader: true,
 	})
 	mandatoryModules = measure.Gauge(measure.Definition{
@@ -54,7 +64,8 @@ var (
 // ObserveRegistry measures the requests that a transport sends to registries.
 var ObserveRegistry = measure.Requests(measure.Definition{
 	Name: "kyma_pull_publisher_registry_request_duration_seconds",
-	Help: "Time until a registry responded to a request, by method and status class: 2xx, 3xx, 4xx, 429, 5xx, or error without a response.",
+	Help: "Time until a registry responded to a request, by method and status class: 2xx, 3xx, 4xx, 429, 5xx, or " +
+		"error without a response.",
 })
 
 // otherReason stands for unknown reasons. Runtimes report reasons as free text, so their number is unlimited.
@@ -62,6 +73,7 @@ const otherReason refusal.Reason = "(other)"
 
 // publishToAppliedBuckets range from a notified runtime to one that was off overnight.
 var publishToAppliedBuckets = []float64{
-	1, 2, 5, 10, 20, 30, time.Minute.Seconds(), 2 * time.Minute.Seconds(), 5 * time.Minute.Seconds(), 10 * time.Minute.Seconds(), 30 * time.Minute.Seconds(),
+	1, 2, 5, 10, 20, 30, time.Minute.Seconds(), 2 * time.Minute.Seconds(), 5 * time.Minute.Seconds(),
+	10 * time.Minute.Seconds(), 30 * time.Minute.Seconds(),
 	time.Hour.Seconds(), 4 * time.Hour.Seconds(), 12 * time.Hour.Seconds(), 24 * time.Hour.Seconds(),
 }

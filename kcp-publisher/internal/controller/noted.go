@@ -34,7 +34,8 @@ func (k *Kymas) count(kyma *v1beta2.Kyma) {
 	if catalog == nil {
 		return // the catalog's modules are not known yet
 	}
-	runtimeStates.set(&k.counted, client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()), catalog)
+	runtimeStates.set(&k.counted, client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()),
+		catalog)
 }
 
 // noteWritten emits metrics and Events for the news in a status. It is called once for each written status, so
@@ -46,16 +47,19 @@ func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus
 	switch was, is := isSilent(before.Conditions), isSilent(after.Conditions); {
 	case is && !was:
 		reporting := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
-		k.event(kyma, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest", fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message))
+		k.event(kyma, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest",
+			fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message))
 	case was && meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting):
-		k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest", fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma)))
+		k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest",
+			fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma)))
 	}
 }
 
 // toldRefused reports whether a Kyma's status already records a report that was refused for the same reason.
 func toldRefused(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
 	r := kyma.Status.Runtime
-	return plan.RefusedReport(kyma) && r != nil && r.Reasons != nil && refusal.Reason(r.Reasons.Report) == refusal.Known(refused.Reason)
+	return plan.RefusedReport(kyma) && r != nil && r.Reasons != nil &&
+		refusal.Reason(r.Reasons.Report) == refusal.Known(refused.Reason)
 }
 
 func isSilent(conditions []metav1.Condition) bool {

@@ -29,7 +29,9 @@ func TestAppliedMetricCountsTheFirstReportOfABundle(t *testing.T) {
 		want          time.Duration
 		is            bool
 	}{
-		"the newest bundle is reported":         {status("b", "a", 0), status("b", "b", 40*time.Second), 40 * time.Second, true},
+		"the newest bundle is reported": {
+			status("b", "a", 0), status("b", "b", 40*time.Second), 40 * time.Second, true,
+		},
 		"the first bundle is reported":          {status("b", "", 0), status("b", "b", time.Minute), time.Minute, true},
 		"another bundle is reported":            {status("b", "", 0), status("b", "a", time.Minute), 0, false},
 		"it was reported before":                {status("b", "b", time.Minute), status("b", "b", time.Hour), 0, false},
@@ -47,9 +49,14 @@ func TestSilenceAndItsEndEmitOneEventEach(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	k := &Kymas{Events: recorder}
 	status := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {
-		return v1beta2.KymaStatus{Conditions: []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason, Message: "the last report is old"}}}
+		return v1beta2.KymaStatus{
+			Conditions: []metav1.Condition{
+				{Type: v1beta2.ConditionReporting, Status: status, Reason: reason, Message: "the last report is old"},
+			},
+		}
 	}
-	reports, silent, refused := status(metav1.ConditionTrue, v1beta2.ReasonReported), status(metav1.ConditionFalse, v1beta2.ReasonSilent), status(metav1.ConditionFalse, v1beta2.ReasonReportRefused)
+	reports, silent, refused := status(metav1.ConditionTrue, v1beta2.ReasonReported),
+		status(metav1.ConditionFalse, v1beta2.ReasonSilent), status(metav1.ConditionFalse, v1beta2.ReasonReportRefused)
 	for _, step := range []struct {
 		before, after v1beta2.KymaStatus
 		want          string
@@ -67,7 +74,8 @@ func TestSilenceAndItsEndEmitOneEventEach(t *testing.T) {
 		default:
 		}
 		if !strings.HasPrefix(got, step.want) || (got == "") != (step.want == "") {
-			t.Errorf("from %s to %s: %q, want %q", step.before.Conditions[0].Reason, step.after.Conditions[0].Reason, got, step.want)
+			t.Errorf("from %s to %s: %q, want %q", step.before.Conditions[0].Reason, step.after.Conditions[0].Reason,
+				got, step.want)
 		}
 	}
 }
@@ -92,9 +100,12 @@ func TestFailureEventsOmitNormalEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	k := &Kymas{Events: recorder, KymaEvents: FailureEvents}
 	reporting := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {
-		return v1beta2.KymaStatus{Conditions: []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason}}}
+		return v1beta2.KymaStatus{
+			Conditions: []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason}},
+		}
 	}
-	k.noteWritten(kymaOf("one"), reporting(metav1.ConditionFalse, v1beta2.ReasonSilent), reporting(metav1.ConditionTrue, v1beta2.ReasonReported))
+	k.noteWritten(kymaOf("one"), reporting(metav1.ConditionFalse, v1beta2.ReasonSilent),
+		reporting(metav1.ConditionTrue, v1beta2.ReasonReported))
 	if got := len(recorder.Events); got != 0 {
 		t.Errorf("its return is told: %s", <-recorder.Events)
 	}
@@ -121,7 +132,8 @@ func TestRootExpiryNoticesAreNotRepeatedByARestart(t *testing.T) {
 	if len(got) != len(expiryNotices) {
 		t.Fatalf("told %d times, want %d: %v", len(got), len(expiryNotices), got)
 	}
-	if !strings.Contains(got[0], "Warning RootExpires root of trust 3 expires at") || !strings.Contains(got[len(got)-1], "expired at") {
+	if !strings.Contains(got[0], "Warning RootExpires root of trust 3 expires at") ||
+		!strings.Contains(got[len(got)-1], "expired at") {
 		t.Errorf("told %v", got)
 	}
 }
@@ -141,7 +153,11 @@ func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)
 	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher, fleet: fleetstate.New(nil)}
 	kyma := kymaOf("one")
-	said := bundle.AcceptedReport{Content: "sha256:said", Report: bundle.Report{Runtime: "one", Refused: []bundle.RefusedBundle{{Digest: "sha256:bad", Reason: refusal.Expired}}}}
+	said := bundle.AcceptedReport{
+		Content: "sha256:said", Report: bundle.Report{
+			Runtime: "one", Refused: []bundle.RefusedBundle{{Digest: "sha256:bad", Reason: refusal.Expired}},
+		},
+	}
 	k.announceRefused(kyma, nil, said)
 	if got := len(recorder.Events); got != 1 {
 		t.Fatalf("told %d times", got)
@@ -153,14 +169,17 @@ func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 		t.Errorf("told %d times after a restart and a heartbeat", got)
 	}
 	again := said
-	again.Content, again.Refused = "sha256:again", append(again.Refused, bundle.RefusedBundle{Digest: "sha256:worse", Reason: refusal.BadSignature})
+	again.Content, again.Refused = "sha256:again", append(again.Refused, bundle.RefusedBundle{
+		Digest: "sha256:worse", Reason: refusal.BadSignature,
+	})
 	k.announceRefused(kyma, &said, again)
 	if got := len(recorder.Events); got != 2 {
 		t.Errorf("told %d times after another refusal", got)
 	}
 	why := refusal.New(refusal.Expired, "its time is over")
 	kyma.Status.Conditions = []metav1.Condition{{
-		Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonReportRefused, Message: "the latest report was refused: " + why.Error(),
+		Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonReportRefused,
+		Message: "the latest report was refused: " + why.Error(),
 	}}
 	kyma.Status.Runtime.Reasons = &v1beta2.RuntimeReasons{Report: "Expired"}
 	if !toldRefused(kyma, why) || toldRefused(kyma, refusal.New(refusal.ForeignKey, "another")) {

@@ -59,7 +59,8 @@ func (k *Kymas) of(ctx context.Context, runtime string) ([]types.NamespacedName,
 // kymasOfRuntime returns the Kymas of a runtime from the cache. They must not be changed.
 func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) ([]v1beta2.Kyma, error) {
 	var kymas v1beta2.KymaList
-	if err := k.Client.List(ctx, &kymas, client.InNamespace(namespace), client.MatchingFields{indexRuntime: runtime}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := k.Client.List(ctx, &kymas, client.InNamespace(namespace), client.MatchingFields{indexRuntime: runtime},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Kymas of runtime %s: %w", runtime, err)
 	}
 	return kymas.Items, nil

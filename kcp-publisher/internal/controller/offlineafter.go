@@ -43,7 +43,8 @@ func (r *Rollouts) warnOf(ctx context.Context, policies []fleet.RolloutPolicy) {
 		}
 		ctrl.LoggerFrom(ctx).Info("a policy counts healthy runtimes as offline", "policy", p.Name, "reason", why)
 		if r.looked != nil {
-			r.Events.Eventf(p, nil, corev1.EventTypeWarning, fleet.ReasonOfflineAfterTooShort, "Rollout", "%s", noted(why))
+			r.Events.Eventf(p, nil, corev1.EventTypeWarning, fleet.ReasonOfflineAfterTooShort, "Rollout", "%s",
+				noted(why))
 		}
 	}
 	r.looked = looked

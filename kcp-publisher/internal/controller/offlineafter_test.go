@@ -17,7 +17,9 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 	policy := func(generation int64, offlineAfter time.Duration) []fleet.RolloutPolicy {
 		return []fleet.RolloutPolicy{{
 			ObjectMeta: metav1.ObjectMeta{Name: "hasty", UID: "u", Generation: generation},
-			Spec:       fleet.RolloutPolicySpec{Course: fleet.Course{OfflineAfter: metav1.Duration{Duration: offlineAfter}}},
+			Spec: fleet.RolloutPolicySpec{
+				Course: fleet.Course{OfflineAfter: metav1.Duration{Duration: offlineAfter}},
+			},
 		}}
 	}
 	look := func(r *Rollouts, policies []fleet.RolloutPolicy, wantEvents, wantLines int) {
@@ -33,12 +35,8 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 	look(r, policy(1, 2*time.Minute), 1, 1)
 	look(r, policy(1, 2*time.Minute), 1, 1)
 	look(r, policy(2, 15*time.Minute), 1, 1)
-	look(
-		r,
-		policy(3, 7*time.Minute),
-		2,
-		2,
-	) // it reports after 5 minutes, at its next poll, and is asked up to a minute later
+	// it reports after 5 minutes, at its next poll, and is asked up to a minute later
+	look(r, policy(3, 7*time.Minute), 2, 2)
 	again := &Rollouts{Events: recorder, quiet: r.quiet}
 	look(again, policy(3, 7*time.Minute), 2, 3)
 	look(again, policy(3, 7*time.Minute), 2, 3)

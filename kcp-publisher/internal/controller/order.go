@@ -71,24 +71,26 @@ func (k *Kymas) published(kyma *v1beta2.Kyma) *publish.Record {
 
 // inOrder queues the Kymas of events by priority.
 func (k *Kymas) inOrder() handler.EventHandler {
-	return handler.Funcs{GenericFunc: func(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-		request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
-		ordered, is := q.(priorityqueue.PriorityQueue[ctrl.Request])
-		if !is {
-			q.Add(request)
-			return
-		}
-		priority := changed
-		switch kyma := e.Object.(type) {
-		case notified:
-			priority = *k.orderOf(kyma.Kyma)
-		case *v1beta2.Kyma:
-			if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
-				priority = awaited
+	return handler.Funcs{
+		GenericFunc: func(_ context.Context, e event.GenericEvent,
+			q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
+			request := ctrl.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
+			ordered, is := q.(priorityqueue.PriorityQueue[ctrl.Request])
+			if !is {
+				q.Add(request)
+				return
 			}
-		}
-		ordered.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
-	}}
+			priority := changed
+			switch kyma := e.Object.(type) {
+			case notified:
+				priority = *k.orderOf(kyma.Kyma)
+			case *v1beta2.Kyma:
+				if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
+					priority = awaited
+				}
+			}
+			ordered.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
+		}}
 }
 
 // orderOf returns the priority of reconciliations of a Kyma that only a poll or notification requests.

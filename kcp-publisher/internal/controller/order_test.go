@@ -53,7 +53,8 @@ func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 		k.inOrder().Generic(t.Context(), event.GenericEvent{Object: notifiedOf(named(runtime), runtime)}, q)
 	}
 	look("before")
-	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.orderOf(kymaOf("polled"))}, ctrl.Request{NamespacedName: named("polled")})
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.orderOf(kymaOf("polled"))},
+		ctrl.Request{NamespacedName: named("polled")})
 	look("after")
 	look("canary")
 	k.inOrder().Generic(t.Context(), event.GenericEvent{Object: kymaOf("changed")}, q)
@@ -73,7 +74,8 @@ func TestPollOf(t *testing.T) {
 	if wait := k.pollOf(kymaOf("one")); wait != 30*time.Second {
 		t.Errorf("before the first look at rollouts: every %s", wait)
 	}
-	for awaited, want := range map[int]time.Duration{1: 5 * time.Second, 100: 5 * time.Second, 200: 10 * time.Second, 10_000: 30 * time.Second} {
+	for awaited, want := range map[int]time.Duration{1: 5 * time.Second, 100: 5 * time.Second, 200: 10 * time.Second,
+		10_000: 30 * time.Second} {
 		view := &plan.View{Awaited: map[string]bool{}}
 		for i := range awaited {
 			view.Awaited[fmt.Sprint("r-", i)] = true
@@ -86,7 +88,8 @@ func TestPollOf(t *testing.T) {
 			t.Errorf("a runtime that no rollout waits for: every %s", wait)
 		}
 	}
-	for interval, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second, 30 * time.Second: time.Minute, 45 * time.Second: time.Minute, 5 * time.Minute: 5 * time.Minute} {
+	for interval, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second,
+		30 * time.Second: time.Minute, 45 * time.Second: time.Minute, 5 * time.Minute: 5 * time.Minute} {
 		k := &Kymas{PollInterval: interval, Now: k.Now}
 		k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
 		if wait := k.pollOf(restingKyma("one")); wait != want {
@@ -97,7 +100,8 @@ func TestPollOf(t *testing.T) {
 		}
 		for due, want := range map[bool]time.Duration{false: interval / 2, true: 2 * want} {
 			if fresh := k.freshEnough(restingKyma("one"), due); fresh != want {
-				t.Errorf("due %v: the report of a runtime from which nothing is awaited may be %s old, want %s", due, fresh, want)
+				t.Errorf("due %v: the report of a runtime from which nothing is awaited may be %s old, want %s", due,
+					fresh, want)
 			}
 		}
 	}
@@ -122,7 +126,9 @@ func TestPollOf(t *testing.T) {
 func restingKyma(runtime string) *v1beta2.Kyma {
 	kyma := kymaOf(runtime)
 	kyma.Status.State = v1beta2.StateReady
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: "sha256:a"}, Observed: &v1beta2.ObservedBundle{Digest: "sha256:a"}}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		Published: &v1beta2.PublishedBundle{Digest: "sha256:a"}, Observed: &v1beta2.ObservedBundle{Digest: "sha256:a"},
+	}
 	return kyma
 }
 
@@ -188,8 +194,10 @@ func TestPromotionIsPublishedBeforeReportsAreRead(t *testing.T) {
 		before := w.kymas.fleet.Get(request.NamespacedName).Report.Asked
 		result, err := w.kymas.Reconcile(ctx, request)
 		w.must(err)
-		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.Asked; !asked.Equal(before) || result.RequeueAfter > time.Second || *result.Priority != routine {
-			t.Errorf("%s: the report was asked for at %s and before that at %s, the next look is %+v", name, asked, before, result)
+		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.Asked; !asked.Equal(before) ||
+			result.RequeueAfter > time.Second || *result.Priority != routine {
+			t.Errorf("%s: the report was asked for at %s and before that at %s, the next look is %+v", name, asked,
+				before, result)
 		}
 		_, err = w.kymas.Reconcile(ctx, request)
 		w.must(err)

@@ -53,7 +53,8 @@ func (k *Kymas) claim(ctx context.Context, p *pass) error {
 		return refused
 	}
 	if p.kyma.DeletionTimestamp.IsZero() && k.challenge(ctx, p, all, tokens) {
-		ctrl.LoggerFrom(ctx).Info("an operator assigned the runtime to this Kyma with a token", "runtime", plan.RuntimeID(p.kyma))
+		ctrl.LoggerFrom(ctx).Info("an operator assigned the runtime to this Kyma with a token", "runtime",
+			plan.RuntimeID(p.kyma))
 		return nil
 	}
 	plan.Deny(p.kyma)

@@ -59,12 +59,16 @@ func (k *Kymas) begin(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	all, record := k.Catalog.marked.Load(), k.fleet.Of(kyma)
 	rules, view := k.resolvedBy(kyma)
 	p := &pass{
-		name: name, started: k.Now(), rules: rules, kyma: kyma, settled: record.Settled, requested: plan.Requested(kyma), pending: record.Pending.Next,
-		basis: fleetstate.Basis{Version: kyma.ResourceVersion, View: view, Source: rules.Source, All: all, Own: record.Changed},
+		name: name, started: k.Now(), rules: rules, kyma: kyma, settled: record.Settled,
+		requested: plan.Requested(kyma), pending: record.Pending.Next,
+		basis: fleetstate.Basis{
+			Version: kyma.ResourceVersion, View: view, Source: rules.Source, All: all, Own: record.Changed,
+		},
 	}
 	p.wait = k.backoff.wait(name, p.started)
 	p.facts = reconcile.Facts{
-		View: view != nil, Deleted: !kyma.DeletionTimestamp.IsZero(), Finalizer: slices.Contains(kyma.Finalizers, v1beta2.FinalizerKyma),
+		View: view != nil, Deleted: !kyma.DeletionTimestamp.IsZero(),
+		Finalizer: slices.Contains(kyma.Finalizers, v1beta2.FinalizerKyma),
 		Requested: p.requested != "", Pending: p.pending, Backoff: p.wait > 0,
 	}
 	if view == nil {
@@ -167,7 +171,8 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 		return
 	}
 	p.basis.View.Decide(runtime.ID, &request, p.kyma.Status.Runtime)
-	if rests, err := k.Publisher.Rests(ctx, k.published(p.kyma), runtime, request, p.basis.View.Catalog); err == nil && rests {
+	if rests, err := k.Publisher.Rests(ctx, k.published(p.kyma), runtime, request, p.basis.View.Catalog); err == nil &&
+		rests {
 		p.facts.Bundle = reconcile.Yes
 	}
 }
@@ -209,7 +214,8 @@ func unanswered(err error) error {
 	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
 		return reason.With(reason.RegistryNotAnswering, answer)
 	}
-	return reason.Errorf(reason.RegistryNotAnswering, "the registry responds, but the requests for this runtime fail: see the publisher's log")
+	return reason.Errorf(reason.RegistryNotAnswering,
+		"the registry responds, but the requests for this runtime fail: see the publisher's log")
 }
 
 // renew keeps the bundle of a Kyma from expiring while nothing new is published.
@@ -227,7 +233,8 @@ func (k *Kymas) renew(ctx context.Context, p *pass) error {
 				p.facts.Renewed = reconcile.Down
 			}
 		}
-		ctrl.LoggerFrom(ctx).Error(err, "failed to renew a bundle while a commit is held", "runtime", plan.RuntimeID(p.kyma))
+		ctrl.LoggerFrom(ctx).Error(err, "failed to renew a bundle while a commit is held", "runtime",
+			plan.RuntimeID(p.kyma))
 		return nil
 	}
 	p.renewed = newest
@@ -248,7 +255,8 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 	}
 	p.runtime = p.rules.Runtime(kyma, newest.Accepted)
 	facts.Unnoted = k.reports.unnoted(kyma)
-	facts.Report, facts.ReportRefused, facts.ReportUnread, facts.Deleting = newest.Accepted, newest.Refused, newest.Unread, p.runtime.Deleting
+	facts.Report, facts.ReportRefused, facts.ReportUnread, facts.Deleting = newest.Accepted, newest.Refused,
+		newest.Unread, p.runtime.Deleting
 	var err error
 	if facts.SecretsError, err = k.addSecrets(ctx, kyma, &p.runtime, newest); err != nil {
 		return err
@@ -276,7 +284,8 @@ func (k *Kymas) publish(ctx context.Context, p *pass) error {
 	p.facts.Published = reconcile.Yes
 	switch {
 	case err == nil:
-		facts.Published, facts.Given = &p.outcome.Published, view.Given(p.runtime.ID, p.outcome.Published, kyma.Status.Runtime)
+		facts.Published, facts.Given = &p.outcome.Published,
+			view.Given(p.runtime.ID, p.outcome.Published, kyma.Status.Runtime)
 		facts.Templates = view.Catalog.Templates(p.outcome.Published.Templates()...)
 	case errors.Is(err, publish.ErrMayNotPush):
 		return err // another process is publishing for the runtime

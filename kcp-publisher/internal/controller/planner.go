@@ -78,7 +78,8 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	if err := setUpFinalizers(mgr, events); err != nil {
 		return err
 	}
-	err := ctrl.NewControllerManagedBy(mgr).Named("shards").For(&v1beta2.Kyma{}).Complete(&shardLabels{mgr.GetClient(), p.Shards})
+	err := ctrl.NewControllerManagedBy(mgr).Named("shards").For(&v1beta2.Kyma{}).
+		Complete(&shardLabels{mgr.GetClient(), p.Shards})
 	if err != nil {
 		return fmt.Errorf("shards: %w", err)
 	}
@@ -175,7 +176,8 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 // the order in which they were written.
 func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
-	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace), client.MatchingFields{indexRuntime: plan.Claimed(kyma)}); err != nil {
+	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace),
+		client.MatchingFields{indexRuntime: plan.Claimed(kyma)}); err != nil {
 		return false, fmt.Errorf("list Kymas of runtime %s: %w", plan.Claimed(kyma), err)
 	}
 	owner := plan.NewOwners(same.Items)[plan.Claimed(kyma)]

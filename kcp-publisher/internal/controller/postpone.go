@@ -21,7 +21,8 @@ func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this
 	switch {
 	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.View.Awaits(plan.RuntimeID(kyma)), facts.Carried:
 		return false
-	case kyma.Status.ObservedGeneration != kyma.Generation, this.Own != 0, !equality.Semantic.DeepEqual(before.Status, kyma.Status):
+	case kyma.Status.ObservedGeneration != kyma.Generation, this.Own != 0,
+		!equality.Semantic.DeepEqual(before.Status, kyma.Status):
 		return false
 	}
 	if k.Now().Sub(plan.Heard(kyma)) > plan.MaxUnnoted {

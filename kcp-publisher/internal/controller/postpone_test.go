@@ -57,7 +57,10 @@ func atRest(t *testing.T, runtimes int) (*waves, *requests) {
 	t.Helper()
 	w, asked := newWaves(t, newSurroundings(t), runtimes), &requests{by: map[string]int{}}
 	w.must(w.api.Delete(t.Context(), w.policy()))
-	w.place = observedRegistry(t, func(to http.RoundTripper) http.RoundTripper { asked.RoundTripper = to; return asked })
+	w.place = observedRegistry(t, func(to http.RoundTripper) http.RoundTripper {
+		asked.RoundTripper = to
+		return asked
+	})
 	w.restart()
 	for range 6 {
 		w.look()
@@ -148,7 +151,10 @@ func (w *waves) replaceBundle(runtime string) {
 	to, err := w.place.Repository(w.Context(), bundle.DesiredRepository(runtime))
 	w.must(err)
 	empty := bundle.EmptyBlob()
-	manifest, err := bundle.NewManifest(ocispec.Manifest{ArtifactType: bundle.ArtifactTypeContent, Config: empty.Descriptor, Layers: []ocispec.Descriptor{empty.Descriptor}})
+	manifest, err := bundle.NewManifest(ocispec.Manifest{
+		ArtifactType: bundle.ArtifactTypeContent, Config: empty.Descriptor,
+		Layers: []ocispec.Descriptor{empty.Descriptor},
+	})
 	w.must(err)
 	w.must(store.PushBlob(w.Context(), to, empty))
 	w.must(store.PushManifest(w.Context(), to, manifest, bundle.TagDesired))
@@ -158,7 +164,8 @@ func TestOnlyIdleRuntimesPostponeTheirReport(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
-	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}} // as this pass sees it, regardless of the current view
+	// as this pass sees it, regardless of the current view
+	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}}
 	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
 		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
 	}
@@ -166,18 +173,36 @@ func TestOnlyIdleRuntimesPostponeTheirReport(t *testing.T) {
 		change func(kyma *v1beta2.Kyma, facts *ingest.Facts, this *fleetstate.Basis)
 		want   bool
 	}{
-		"at rest":             {func(*v1beta2.Kyma, *ingest.Facts, *fleetstate.Basis) {}, true},
-		"carried by hand":     {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *fleetstate.Basis) { f.Carried = true }, false},
+		"at rest": {func(*v1beta2.Kyma, *ingest.Facts, *fleetstate.Basis) {}, true},
+		"carried by hand": {
+			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *fleetstate.Basis) { f.Carried = true }, false,
+		},
 		"its Secrets changed": {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.Own++ }, false},
 		"it has another spec": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { k.Generation++ }, false},
-		"it is deleted":       {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { k.DeletionTimestamp = new(metav1.Now()) }, false},
+		"it is deleted": {
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+				k.DeletionTimestamp = new(metav1.Now())
+			}, false,
+		},
 		"it was silent": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
 			k.Status.Conditions[0].Status = metav1.ConditionFalse
 		}, false},
-		"it is not ready":        {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { k.Status.State = v1beta2.StateProcessing }, false},
-		"it was noted yesterday": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { noted(k, plan.MaxUnnoted) }, true},
-		"nobody noted it a day":  {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { noted(k, plan.MaxUnnoted+time.Second) }, false},
-		"a rollout waits for it": {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.View = awaiting }, false},
+		"it is not ready": {
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+				k.Status.State = v1beta2.StateProcessing
+			}, false,
+		},
+		"it was noted yesterday": {
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { noted(k, plan.MaxUnnoted) }, true,
+		},
+		"nobody noted it a day": {
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+				noted(k, plan.MaxUnnoted+time.Second)
+			}, false,
+		},
+		"a rollout waits for it": {
+			func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.View = awaiting }, false,
+		},
 		"its report is of before": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
 			k.Status.Runtime.Observed.Digest = "sha256:a"
 		}, false},

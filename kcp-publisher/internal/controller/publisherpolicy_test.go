@@ -51,7 +51,9 @@ func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 		"an agent's image": {func(k *v1beta2.Kyma) {
 			k.Annotations[v1beta2.AnnotationAgentImage] = evilImage
 		}, "annotation"},
-		"a changed annotation": {func(k *v1beta2.Kyma) { k.Annotations[v1beta2.AnnotationCarried] = "1h" }, "annotation"},
+		"a changed annotation": {
+			func(k *v1beta2.Kyma) { k.Annotations[v1beta2.AnnotationCarried] = "1h" }, "annotation",
+		},
 		"a removed annotation": {func(k *v1beta2.Kyma) { k.Annotations = nil }, "annotation"},
 		"an owner that does not exist": {func(k *v1beta2.Kyma) {
 			k.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "1"}}
@@ -63,14 +65,8 @@ func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := publisher.Patch(
-		ctx,
-		kymaIn("kcp-system", "berlin"),
-		client.RawPatch(types.MergePatchType, permission.Probe()),
-		client.DryRunAll,
-	); !permission.Enforced(
-		err,
-	) {
+	if err := publisher.Patch(ctx, kymaIn("kcp-system", "berlin"),
+		client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll); !permission.Enforced(err) {
 		t.Errorf("the probe: %v", err)
 	}
 	kyma.Spec.Channel = "fast"

@@ -19,7 +19,9 @@ import (
 
 // newPullSecretCache returns a cache of only one Secret, so that rights for that name are sufficient.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
-	return newCacheOf(mgr, secret.Namespace, cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name)})
+	return newCacheOf(mgr, secret.Namespace, cache.Options{
+		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name),
+	})
 }
 
 // allKymas requests a reconciliation of every Kyma, because the changed Secret is for all runtimes.
@@ -48,10 +50,14 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 		return nil, nil, fmt.Errorf("read image pull Secret %s: %w", k.ImagePullSecret, err)
 	}
 	if apierrors.IsNotFound(err) || !secret.DeletionTimestamp.IsZero() {
-		return nil, reason.Errorf(reason.SecretMissing, "image pull Secret %s not found: create it, or run without --image-pull-secret", k.ImagePullSecret), nil
+		return nil,
+			reason.Errorf(reason.SecretMissing,
+				"image pull Secret %s not found: create it, or run without --image-pull-secret", k.ImagePullSecret), nil
 	}
 	if secret.Type != corev1.SecretTypeDockerConfigJson && secret.Type != corev1.SecretTypeDockercfg {
-		return nil, reason.Errorf(reason.SecretMissing, "image pull Secret %s: type %q: want %s", k.ImagePullSecret, secret.Type, corev1.SecretTypeDockerConfigJson), nil
+		return nil,
+			reason.Errorf(reason.SecretMissing, "image pull Secret %s: type %q: want %s", k.ImagePullSecret,
+				secret.Type, corev1.SecretTypeDockerConfigJson), nil
 	}
 	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
 }

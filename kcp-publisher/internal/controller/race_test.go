@@ -46,7 +46,9 @@ func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTr
 	t.Helper()
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{
-		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{
+			"uploadpurging": map[any]any{"enabled": false},
+		},
 	}}
 	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
 	server := httptest.NewServer(handlers.NewApp(context.WithoutCancel(t.Context()), config))
@@ -78,7 +80,8 @@ type race struct {
 func newRace(t *testing.T) *race {
 	t.Helper()
 	r := &race{T: t, place: emptyRegistry(t), folder: keys.Folder{Dir: filepath.Join(t.TempDir(), "keys")}}
-	if _, err := r.folder.Init(keys.Beginning{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1, Expires: time.Now().AddDate(1, 0, 0)}); err != nil {
+	if _, err := r.folder.Init(keys.Beginning{Fleet: "fleet", Epoch: 1, RootKeys: 1, Threshold: 1,
+		Expires: time.Now().AddDate(1, 0, 0)}); err != nil {
 		t.Fatal(err)
 	}
 	loaded, err := r.folder.Load(t.Context())
@@ -104,7 +107,9 @@ func (r *race) publish(ctx context.Context, runtime, channel string) error {
 	}
 	spec := v1beta2.KymaSpec{Channel: channel}
 	record, _ := r.records.LoadOrStore(runtime, &publish.Record{})
-	_, err = r.publisher.Publish(ctx, record.(*publish.Record), plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+	_, err = r.publisher.Publish(ctx, record.(*publish.Record),
+		plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}},
+		resolve.Request{Seed: spec, Asked: spec}, snapshot)
 	return err
 }
 
@@ -184,7 +189,8 @@ func withRaceDetector() bool {
 // a bundle. If it is dropped immediately, as after a theft, agents can refuse bundles in flight. In the end all agents
 // have applied a bundle of the newest root and key.
 func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
-	for name, dropOld := range map[string]bool{"the old key stays for one rotation": false, "the old key goes at once": true} {
+	for name, dropOld := range map[string]bool{"the old key stays for one rotation": false,
+		"the old key goes at once": true} {
 		t.Run(name, func(t *testing.T) {
 			const workers = 3
 			rounds := 3
@@ -193,7 +199,9 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 			}
 			r := newRace(t)
 			marked := 0
-			follower := &Keys{Folder: r.folder, Publisher: r.publisher, changed: func(context.Context) error { marked++; return nil }}
+			follower := &Keys{
+				Folder: r.folder, Publisher: r.publisher, changed: func(context.Context) error { marked++; return nil },
+			}
 			agents := make([]*looker, workers)
 			for i := range agents {
 				agents[i] = &looker{runtime: fmt.Sprintf("r-%d", i), root: r.pinned}
@@ -204,7 +212,8 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				looking.Go(func() error {
 					for over.Err() == nil {
 						err := agent.look(looksUntil, r.place)
-						if refused := refusal.Of(err); dropOld && refused != nil && refused.Reason == refusal.UnknownKey {
+						if refused := refusal.Of(err); dropOld && refused != nil &&
+							refused.Reason == refusal.UnknownKey {
 							continue
 						}
 						if err != nil {
@@ -218,7 +227,8 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				working, ctx := errgroup.WithContext(looksUntil)
 				for _, agent := range agents {
 					working.Go(func() error {
-						return errors.Join(r.publish(ctx, agent.runtime, "fast"), r.publish(ctx, agent.runtime, "regular"), r.publish(ctx, agent.runtime, "fast"))
+						return errors.Join(r.publish(ctx, agent.runtime, "fast"),
+							r.publish(ctx, agent.runtime, "regular"), r.publish(ctx, agent.runtime, "fast"))
 					})
 				}
 				working.Go(func() error { return errors.Join(r.rotate(ctx, dropOld), follower.follow(quiet(ctx))) })
@@ -241,11 +251,14 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				t.Fatal(err)
 			}
 			if marked != rounds || newest.Root.Version != int64(rounds)+1 {
-				t.Errorf("after %d rotations, runtimes were marked %d times and the root is at version %d", rounds, marked, newest.Root.Version)
+				t.Errorf("after %d rotations, runtimes were marked %d times and the root is at version %d", rounds,
+					marked, newest.Root.Version)
 			}
 			for _, agent := range agents {
-				if err := agent.look(t.Context(), r.place); err != nil || agent.root.Version != newest.Root.Version || !signedBy(t, newest.Signer, agent.by) {
-					t.Errorf("%s follows root version %d and lives by a bundle of key %s: %v", agent.runtime, agent.root.Version, agent.by, err)
+				if err := agent.look(t.Context(), r.place); err != nil || agent.root.Version != newest.Root.Version ||
+					!signedBy(t, newest.Signer, agent.by) {
+					t.Errorf("%s follows root version %d and lives by a bundle of key %s: %v", agent.runtime,
+						agent.root.Version, agent.by, err)
 				}
 			}
 		})

@@ -44,7 +44,8 @@ func hasToBeRemembered(before, after *v1beta2.RuntimeStatus) bool {
 	if before == nil {
 		before = &v1beta2.RuntimeStatus{}
 	}
-	return clone(before) != clone(after) || !equality.Semantic.DeepEqual(before.Assignment, after.Assignment) || !slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key) ||
+	return clone(before) != clone(after) || !equality.Semantic.DeepEqual(before.Assignment, after.Assignment) ||
+		!slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key) ||
 		!equality.Semantic.DeepEqual(before.Takeover, after.Takeover)
 }
 
@@ -120,7 +121,9 @@ const etcdTooLarge = "etcdserver: request is too large"
 
 // unwritable reports whether the API server would refuse a status at every attempt.
 func unwritable(err error) bool {
-	return err != nil && (apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), etcdTooLarge))
+	return err != nil &&
+		(apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
+			strings.Contains(err.Error(), etcdTooLarge))
 }
 
 // writeRefusal writes a minimal status instead of a refused one. Otherwise the last good status would stay forever and

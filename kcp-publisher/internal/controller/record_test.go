@@ -28,7 +28,9 @@ func TestOnlyIrrecoverableFactsAreWrittenBeforeTheBundle(t *testing.T) {
 	}
 	takenOver := func(adopted bool) *v1beta2.RuntimeStatus {
 		s := with("a", 1)
-		s.Takeover = &v1beta2.TakeoverStatus{Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Adopted: adopted}}}
+		s.Takeover = &v1beta2.TakeoverStatus{
+			Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Adopted: adopted}},
+		}
 		return s
 	}
 	for name, c := range map[string]struct {
@@ -61,18 +63,25 @@ func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 	}
 	before := kymaOf("one")
 	reporting := func(status metav1.ConditionStatus, reason string) []metav1.Condition {
-		return []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason, Message: "words", LastTransitionTime: metav1.NewTime(noon)}}
+		return []metav1.Condition{
+			{
+				Type: v1beta2.ConditionReporting, Status: status, Reason: reason, Message: "words",
+				LastTransitionTime: metav1.NewTime(noon),
+			},
+		}
 	}
 	before.Status.Conditions = reporting(metav1.ConditionFalse, v1beta2.ReasonSilent)
 	writes := 0
-	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithStatusSubresource(before).WithInterceptorFuncs(interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
-			if writes++; writes == 1 {
-				return apierrors.NewInvalid(schema.GroupKind{Kind: "Kyma"}, "one", nil)
-			}
-			return c.SubResource(sub).Patch(ctx, o, p, opts...)
-		},
-	}).Build()
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithStatusSubresource(before).
+		WithInterceptorFuncs(interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+				opts ...client.SubResourcePatchOption) error {
+				if writes++; writes == 1 {
+					return apierrors.NewInvalid(schema.GroupKind{Kind: "Kyma"}, "one", nil)
+				}
+				return c.SubResource(sub).Patch(ctx, o, p, opts...)
+			},
+		}).Build()
 	recorder := events.NewFakeRecorder(10)
 	k := &Kymas{Client: api, Events: recorder, Catalog: &Catalog{}, Now: func() time.Time { return noon }}
 	after := before.DeepCopy()

@@ -70,15 +70,14 @@ func newRemovals(kymas *Kymas) *removals {
 
 // judge decides about the new removals of one runtime's next bundle.
 func (r *removals) judge(
-	ctx context.Context,
-	removing plan.Removing,
-	snapshot *catalog.Snapshot,
+	ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot,
 ) (plan.Verdict, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var same v1beta2.KymaList
 	k, now := r.kymas, r.kymas.Now()
-	namespace, inRuntime := client.InNamespace(k.Catalog.Namespace), client.MatchingFields{indexRuntime: removing.Runtime}
+	namespace, inRuntime := client.InNamespace(k.Catalog.Namespace),
+		client.MatchingFields{indexRuntime: removing.Runtime}
 	if err := k.Client.List(ctx, &same, namespace, inRuntime, client.UnsafeDisableDeepCopy); err != nil {
 		return plan.Verdict{}, fmt.Errorf("list Kymas of runtime %s to judge removals: %w", removing.Runtime, err)
 	}
@@ -123,11 +122,7 @@ func (r *removals) judge(
 // decided returns a decision about the whole fleet that covers the pending removals of one Kyma. Only a new decision
 // reads the whole fleet.
 func (r *removals) decided(
-	ctx context.Context,
-	own *v1beta2.Kyma,
-	pending []removal.Pending,
-	snapshot *catalog.Snapshot,
-	now time.Time,
+	ctx context.Context, own *v1beta2.Kyma, pending []removal.Pending, snapshot *catalog.Snapshot, now time.Time,
 ) (decidedRemovals, error) {
 	isCovered := r.last.catalog == snapshot && now.Sub(r.last.at) < removalsFresh
 	for _, p := range pending {
@@ -210,7 +205,8 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 	switch {
 	case apierrors.IsForbidden(err):
 		ctrl.LoggerFrom(ctx).
-			Info("cannot read the namespace of the Kymas, deletions are judged by their number", "namespace", k.Catalog.Namespace, "cause", err.Error())
+			Info("cannot read the namespace of the Kymas, deletions are judged by their number", "namespace",
+				k.Catalog.Namespace, "cause", err.Error())
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("read namespace %s to judge removals: %w", k.Catalog.Namespace, err)
@@ -265,13 +261,6 @@ func (r *removals) announce(ctx context.Context) {
 	note := "removals wait for an operator's approval: " + text + ": see `kcp-publisher removals`"
 	ctrl.LoggerFrom(ctx).Info(note)
 	keys := r.kymas.Keys
-	r.kymas.Events.Eventf(
-		lease(r.kymas.Catalog.Namespace, keys.Lease),
-		nil,
-		corev1.EventTypeWarning,
-		v1beta2.ReasonRemovalsHeld,
-		"Publish",
-		"%s",
-		noted(note),
-	)
+	r.kymas.Events.Eventf(lease(r.kymas.Catalog.Namespace, keys.Lease), nil, corev1.EventTypeWarning,
+		v1beta2.ReasonRemovalsHeld, "Publish", "%s", noted(note))
 }

@@ -75,11 +75,7 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 // did not respond. A report that is refused, or that the registry does not return, only affects this runtime and is not
 // an error.
 func (r *reports) fetch(
-	ctx context.Context,
-	kyma *v1beta2.Kyma,
-	from bundle.Reporter,
-	fresh time.Duration,
-	said *answer,
+	ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, said *answer,
 ) (newest, before fleetstate.Report, err error) {
 	before = r.remembered(kyma)
 	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
@@ -116,7 +112,8 @@ func (r *reports) fetch(
 			r.slimmer.report(&accepted)
 			newest.Accepted, newest.Arrived = &accepted, before.ArrivalOf(kyma.Status.Runtime, accepted, r.now())
 		} else {
-			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes) // it quotes the refused content
+			// it quotes the refused content
+			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes)
 		}
 	}
 	r.remember(kyma, newest)
@@ -181,10 +178,7 @@ func (r *reports) past(at time.Time) time.Time {
 // pull reads the digest of the latest report unless it is known, and fetches the report if it is not the known one.
 // Without a known report, it fetches the report at once.
 func (r *reports) pull(
-	ctx context.Context,
-	runtime string,
-	known digest.Digest,
-	said *answer,
+	ctx context.Context, runtime string, known digest.Digest, said *answer,
 ) (digest.Digest, bundle.Fetched, error) {
 	if said != nil && (said.err != nil || said.digest == known) {
 		return said.digest, bundle.Fetched{}, said.err
@@ -227,11 +221,7 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 // fetchReport returns the latest report of a Kyma's runtime and emits Events for its news. said is as for
 // reports.fetch.
 func (k *Kymas) fetchReport(
-	ctx context.Context,
-	kyma *v1beta2.Kyma,
-	rules plan.Rules,
-	fresh time.Duration,
-	said *answer,
+	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, said *answer,
 ) (fleetstate.Report, error) {
 	from := rules.Reporter(kyma, k.Keys.tokens(), k.Now())
 	from.Content = k.checkReport
@@ -242,15 +232,8 @@ func (k *Kymas) fetchReport(
 	isNew := newest.Digest != before.Digest
 	if isNew && newest.Refused != nil && (before.Digest != "" || !toldRefused(kyma, newest.Refused)) {
 		reportsRefused.WithLabelValues(string(newest.Refused.Reason)).Inc()
-		k.Events.Eventf(
-			kyma,
-			nil,
-			corev1.EventTypeWarning,
-			v1beta2.ReasonReportRefused,
-			"Ingest",
-			"%s",
-			noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused)),
-		)
+		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused, "Ingest", "%s",
+			noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused)))
 	}
 	if isNew && newest.Accepted != nil && newest.Refused == nil {
 		k.announceNewer(ctx, kyma, *newest.Accepted)
@@ -275,7 +258,8 @@ func (k *Kymas) noteReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 			k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonTakeover, "Takeover", note)
 		}
 		if now := plan.Cloned(kyma); now != nil && cloned == nil {
-			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonCloneDetected, "Ingest", "%s", noted(now.Error()))
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonCloneDetected, "Ingest", "%s",
+				noted(now.Error()))
 		}
 	}
 }
@@ -297,15 +281,8 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			// The registry does not hold the pushed bundle: read it again, and replace it.
 			k.published(kyma).Recheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
-			k.Events.Eventf(
-				kyma,
-				nil,
-				corev1.EventTypeWarning,
-				v1beta2.ReasonBundleRefused,
-				"Ingest",
-				"%s",
-				noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)),
-			)
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused, "Ingest", "%s",
+				noted(fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail)))
 		}
 	}
 }

@@ -63,13 +63,16 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint},
+	}
 	start := func() *reports {
 		return newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	}
 	r := start()
 	report := func(sequence int64, at time.Time) bundle.Blob {
-		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: sequence, Time: at, AgentVersion: "v1"}, signer)
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: sequence, Time: at,
+			AgentVersion: "v1"}, signer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -97,7 +100,8 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	rewritten := func(b bundle.Blob) bundle.Blob {
 		return bundle.NewBlob(b.Descriptor.MediaType, append([]byte(" "), b.Bytes...))
 	}
-	first, second, third, fourth := report(1, minute(0)), report(2, minute(5)), report(3, minute(10)), report(4, minute(35))
+	first, second, third, fourth := report(1, minute(0)), report(2, minute(5)), report(3, minute(10)),
+		report(4, minute(35))
 	for _, step := range []struct {
 		what    string
 		at      time.Time
@@ -116,8 +120,14 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		{"an older heartbeat after it", minute(31), false, second, judged{true, minute(10)}, false},
 		{"a heartbeat after the restart", minute(36), false, fourth, judged{false, minute(36)}, false},
 		{"a restart that finds an older heartbeat", minute(40), true, second, judged{false, minute(5)}, false},
-		{"a newer one after that, which was not noted either", minute(41), false, third, judged{false, minute(41)}, false},
-		{"what is written a day later", noon.Add(25 * time.Hour), false, report(5, noon.Add(25*time.Hour)), judged{false, noon.Add(25 * time.Hour)}, true},
+		{
+			"a newer one after that, which was not noted either", minute(41), false, third, judged{false, minute(41)},
+			false,
+		},
+		{
+			"what is written a day later", noon.Add(25 * time.Hour), false, report(5, noon.Add(25*time.Hour)),
+			judged{false, noon.Add(25 * time.Hour)}, true,
+		},
 	} {
 		now = step.at
 		if step.restart {
@@ -126,7 +136,8 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 				t.Errorf("%s, before it is looked for: %+v", step.what, got)
 			}
 		}
-		if got, wrote := look(step.lies); got.refused != step.want.refused || !got.heard.Equal(step.want.heard) || wrote != step.writes {
+		if got, wrote := look(step.lies); got.refused != step.want.refused || !got.heard.Equal(step.want.heard) ||
+			wrote != step.writes {
 			t.Errorf("%s: got %+v, written %v, want %+v, %v", step.what, got, wrote, step.want, step.writes)
 		}
 		if got := r.lastReport(kyma); !got.Possible.IsZero() {
@@ -143,7 +154,9 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: trusttest.Thumbprint(t, signer)},
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", ReportSequence: 1, Key: &v1beta2.RuntimeKey{
+		PublicKey: public, Thumbprint: trusttest.Thumbprint(t, signer),
+	},
 		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon))}}
 	started, written := noon.Add(10*time.Hour), noon.Add(time.Hour)
 	r := newReports(place, func() time.Time { return started }, fleetstate.New(nil), NewSlimmer())
@@ -199,25 +212,44 @@ func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 		Time: metav1.NewTime(noon), Heard: new(metav1.NewTime(noon)), Report: "sha256:before",
 	}}
 	r := newReports(store.NewMemory(), func() time.Time { return noon.Add(later) }, fleetstate.New(nil), NewSlimmer())
-	newest := bundle.AcceptedReport{Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)}}
+	newest := bundle.AcceptedReport{
+		Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)},
+	}
 	r.remember(kyma, fleetstate.Report{Accepted: &newest, Arrived: noon.Add(later)})
 	given := func(state v1beta2.State) {
 		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{
-			Versions: map[string]string{"keda": "1.1.0"}, Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon), State: state}},
+			Versions: map[string]string{"keda": "1.1.0"}, Given: map[string]v1beta2.GivenVersion{
+				"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon), State: state},
+			},
 		}
 	}
 	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(noon.Add(later)) {
 		t.Errorf("before it is told: %+v", got)
 	}
 	stands := func() fleet.RolloutStatus {
-		course := fleet.Course{OfflineAfter: metav1.Duration{Duration: 15 * time.Minute}, OnFailure: fleet.OnFailureRollback, Waves: []fleet.Wave{{
-			Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour}, FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
-		}}}
-		spec := fleet.RolloutSpec{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.1.0", Revision: 1, Course: course}
-		status := fleet.RolloutStatus{State: fleet.RolloutProgressing, StartedAt: new(metav1.NewTime(noon)), Waves: []fleet.WaveStatus{{Name: "all", Place: new(int64(math.MaxInt64)), StartedAt: new(metav1.NewTime(noon))}}}
-		members := []plan.Member{{Kyma: kyma, Runtime: "one", LastReport: r.lastReport(kyma), Follows: []resolve.Follow{{Module: "keda", Channel: "regular", Version: "1.1.0"}}}}
+		course := fleet.Course{OfflineAfter: metav1.Duration{Duration: 15 * time.Minute},
+			OnFailure: fleet.OnFailureRollback, Waves: []fleet.Wave{{
+				Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour},
+				FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
+			}}}
+		spec := fleet.RolloutSpec{
+			Module: "keda", Channel: "regular", From: "1.0.0", To: "1.1.0", Revision: 1, Course: course,
+		}
+		status := fleet.RolloutStatus{
+			State: fleet.RolloutProgressing, StartedAt: new(metav1.NewTime(noon)), Waves: []fleet.WaveStatus{
+				{Name: "all", Place: new(int64(math.MaxInt64)), StartedAt: new(metav1.NewTime(noon))},
+			},
+		}
+		members := []plan.Member{
+			{
+				Kyma: kyma, Runtime: "one", LastReport: r.lastReport(kyma), Follows: []resolve.Follow{
+					{Module: "keda", Channel: "regular", Version: "1.1.0"},
+				},
+			},
+		}
 		seen := plan.Tracks(members, nil)[rollout.Track{Module: "keda", Channel: "regular"}]
-		return rollout.Plan("keda-regular-1", spec, status, seen.Runtimes, rollout.Situation{Channel: "1.1.0", Now: noon.Add(later)}).Status
+		return rollout.Plan("keda-regular-1", spec, status, seen.Runtimes,
+			rollout.Situation{Channel: "1.1.0", Now: noon.Add(later)}).Status
 	}
 	given("")
 	if got := stands().Waves[0]; got.InFlight != 1 || got.Failed != 0 || got.Deferred != 0 {
@@ -232,7 +264,9 @@ func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 		t.Errorf("a rollout, once it is told: %+v", got)
 	}
 	kyma.Status.Runtime.Observed.Report, kyma.Status.Runtime.Observed.Heard = "sha256:before", new(metav1.NewTime(noon))
-	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Reason: v1beta2.ReasonReportRefused, Status: metav1.ConditionFalse}}
+	kyma.Status.Conditions = []metav1.Condition{
+		{Type: v1beta2.ConditionReporting, Reason: v1beta2.ReasonReportRefused, Status: metav1.ConditionFalse},
+	}
 	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.IsZero() {
 		t.Errorf("nobody waits for what cannot be told: %+v", got)
 	}
@@ -243,18 +277,23 @@ func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 		answer http.HandlerFunc
 		away   bool
 	}{
-		"a report that is not there yet":              {answers(http.StatusNotFound), false},
-		"a repository that may not be read":           {answers(http.StatusForbidden), false},
-		"a repository that nobody is let into":        {answers(http.StatusUnauthorized), false},
-		"an answer that is no digest":                 {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Docker-Content-Digest", "garbage") }, false},
-		"an answer without anything in it":            {answers(http.StatusOK), false},
-		"a registry that is broken":                   {answers(http.StatusBadGateway), true},
-		"a registry that has too much to do":          {answers(http.StatusTooManyRequests), true},
-		"a registry that hangs up before it answered": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true},
+		"a report that is not there yet":       {answers(http.StatusNotFound), false},
+		"a repository that may not be read":    {answers(http.StatusForbidden), false},
+		"a repository that nobody is let into": {answers(http.StatusUnauthorized), false},
+		"an answer that is no digest": {
+			func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Docker-Content-Digest", "garbage") }, false,
+		},
+		"an answer without anything in it":   {answers(http.StatusOK), false},
+		"a registry that is broken":          {answers(http.StatusBadGateway), true},
+		"a registry that has too much to do": {answers(http.StatusTooManyRequests), true},
+		"a registry that hangs up before it answered": {
+			func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := asking(t, c.answer)
-			if _, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil); (err != nil) != c.away {
+			if _, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2,
+				nil); (err != nil) != c.away {
 				t.Errorf("fetching gave %v, the whole queue waits for it: %v, want %v", err, err != nil, c.away)
 			}
 		})
@@ -277,7 +316,8 @@ func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 	now := noon
 	r.now = func() time.Time { now = now.Add(time.Second); return now }
 	for range 3 {
-		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0, nil); err != nil || newest.Refused == nil || newest.Digest != digest.FromBytes(manifest) {
+		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0, nil); err != nil ||
+			newest.Refused == nil || newest.Digest != digest.FromBytes(manifest) {
 			t.Fatalf("got %+v, %v", newest, err)
 		}
 	}
@@ -332,7 +372,9 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	thumbprint := trusttest.Thumbprint(t, signer)
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint}}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint},
+	}
 	r := newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	for i, step := range []struct {
 		what    string
@@ -354,7 +396,8 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 		if step.restart {
 			r = newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 		}
-		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: int64(i + 1), Time: now, AgentVersion: step.version}, signer)
+		blob, err := bundle.ComposeReport(bundle.Report{Runtime: "one", Sequence: int64(i + 1), Time: now,
+			AgentVersion: step.version}, signer)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -369,8 +412,10 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 			return nil
 		}
 		newest, _, err := r.fetch(t.Context(), kyma, from, 0, nil)
-		if refused := newest.Refused != nil; err != nil || checks != step.checks || refused != (step.refuse && step.checks > 0) {
-			t.Errorf("%s: checked %d times, refused %v, %v; want %d times", step.what, checks, newest.Refused, err, step.checks)
+		if refused := newest.Refused != nil; err != nil || checks != step.checks ||
+			refused != (step.refuse && step.checks > 0) {
+			t.Errorf("%s: checked %d times, refused %v, %v; want %d times", step.what, checks, newest.Refused, err,
+				step.checks)
 		}
 		if newest.Refused == nil {
 			ingest.Remember(&kyma.Status, *newest.Accepted, public, thumbprint, r.past(newest.Arrived))

@@ -57,7 +57,8 @@ func TestRequestedPassReadsEverythingAgain(t *testing.T) {
 	w.must(w.api.Update(t.Context(), kyma))
 	look() // a push is announced afterwards
 	if kyma = look(); !asked() || there() == older.Descriptor.Digest || kyma.Status.LastHandledReconcileAt != "now" {
-		t.Errorf("asked for the report: %t, the bundle is %s, handled %q", asked(), there(), kyma.Status.LastHandledReconcileAt)
+		t.Errorf("asked for the report: %t, the bundle is %s, handled %q", asked(), there(),
+			kyma.Status.LastHandledReconcileAt)
 	}
 	w.now = w.now.Add(w.kymas.PollInterval / 10)
 	if look(); asked() {
@@ -71,7 +72,8 @@ func TestRequestedPassIgnoresTheRegistryBackoff(t *testing.T) {
 	w.settle()
 	key := client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
 	request, working := ctrl.Request{NamespacedName: key}, w.kymas.reports.place
-	w.kymas.reports.place, w.kymas.backoff.ping = asking(t, answers(http.StatusBadGateway)).place, func(context.Context) error { return errors.New("away") }
+	w.kymas.reports.place, w.kymas.backoff.ping = asking(t, answers(http.StatusBadGateway)).place,
+		func(context.Context) error { return errors.New("away") }
 	w.now = w.now.Add(w.kymas.PollInterval)
 	_, err := w.kymas.Reconcile(quiet(t.Context()), request)
 	w.must(err)
@@ -91,6 +93,7 @@ func TestRequestedPassIgnoresTheRegistryBackoff(t *testing.T) {
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
 	if kyma = look(); kyma.Status.LastHandledReconcileAt != "now" || w.kymas.backoff.wait(key, w.now) != 0 {
-		t.Errorf("handled %q, and the publisher waits for %s", kyma.Status.LastHandledReconcileAt, w.kymas.backoff.wait(key, w.now))
+		t.Errorf("handled %q, and the publisher waits for %s", kyma.Status.LastHandledReconcileAt,
+			w.kymas.backoff.wait(key, w.now))
 	}
 }

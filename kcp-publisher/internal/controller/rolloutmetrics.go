@@ -9,10 +9,12 @@ import (
 
 var (
 	rolloutStates = measure.Gauges(measure.Definition{
-		Name: "kyma_pull_publisher_rollouts", Help: "Latest rollouts of modules in channels, by state.", Labels: []string{"state"}, Leader: true,
+		Name: "kyma_pull_publisher_rollouts", Help: "Latest rollouts of modules in channels, by state.",
+		Labels: []string{"state"}, Leader: true,
 	})
 	rolloutRuntimes = measure.Gauges(measure.Definition{
-		Name: "kyma_pull_publisher_rollout_runtimes", Help: "Runtimes of active rollouts, by module, channel, wave and state.",
+		Name:   "kyma_pull_publisher_rollout_runtimes",
+		Help:   "Runtimes of active rollouts, by module, channel, wave and state.",
 		Labels: []string{"module", "channel", "wave", "state"}, Leader: true,
 	})
 	rolloutChecks = measure.Gauges(measure.Definition{

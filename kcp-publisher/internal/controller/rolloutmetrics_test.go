@@ -10,7 +10,11 @@ import (
 
 func TestRolloutMetricsHaveNoRuntimesAndDropFinishedRollouts(t *testing.T) {
 	underWay := &fleet.Rollout{Spec: fleet.RolloutSpec{Module: "keda", Channel: "regular"}}
-	underWay.Status = fleet.RolloutStatus{State: fleet.RolloutProgressing, Waves: []fleet.WaveStatus{{Name: "canaries", Total: 10, Updated: 4, InFlight: 3, Failed: 1}}}
+	underWay.Status = fleet.RolloutStatus{
+		State: fleet.RolloutProgressing, Waves: []fleet.WaveStatus{
+			{Name: "canaries", Total: 10, Updated: 4, InFlight: 3, Failed: 1},
+		},
+	}
 	setRolloutMetrics([]*fleet.Rollout{underWay})
 	want := map[string]float64{"updated": 4, "in-flight": 3, "failed": 1, "deferred": 0, "waiting": 2}
 	got := series(t, "kyma_pull_publisher_rollout_runtimes")

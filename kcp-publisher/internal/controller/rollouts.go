@@ -77,7 +77,8 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	inNamespace := client.InNamespace(r.Catalog.Namespace)
 	var policies fleet.RolloutPolicyList
 	var rollouts fleet.RolloutList
-	if err := errors.Join(r.Client.List(ctx, &policies, inNamespace), r.Client.List(ctx, &rollouts, inNamespace)); err != nil {
+	if err := errors.Join(r.Client.List(ctx, &policies, inNamespace),
+		r.Client.List(ctx, &rollouts, inNamespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
 	}
 	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
@@ -97,7 +98,8 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	var unsure bool // some runtimes' last reports are unknown yet
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
-		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil { // many Kymas that are only read
+		// many Kymas that are only read
+		if err := r.Client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy); err != nil {
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
 		quietAfter := longestOffline(policies.Items, rollouts.Items)
@@ -136,11 +138,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 
 // putInForce makes the result of a round effective: in this process, or in the shards if this is the planner.
 func (r *Rollouts) putInForce(
-	ctx context.Context,
-	next *plan.View,
-	all []plan.Member,
-	policies []fleet.RolloutPolicy,
-	rollouts []fleet.Rollout,
+	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout,
 	active bool,
 ) error {
 	if r.announce != nil {
@@ -197,7 +195,8 @@ func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []flee
 			return fmt.Errorf("create Rollout %s/%s: %w", made.Namespace, made.Name, err)
 		}
 		ctrl.LoggerFrom(ctx).
-			Info("rollout started", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel, "from", made.Spec.From, "to", made.Spec.To)
+			Info("rollout started", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel,
+				"from", made.Spec.From, "to", made.Spec.To)
 		r.note(made, rollout.Begun(made))
 		if err := r.status(ctx, made, status); err != nil {
 			return err
@@ -226,7 +225,8 @@ func (r *Rollouts) write(ctx context.Context, round rollout.Round, before []flee
 func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
 	before := object.DeepCopy()
 	object.Status = status
-	if err := r.Client.Status().Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := r.Client.Status().
+		Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write status of Rollout %s/%s: %w", object.Namespace, object.Name, err)
 	}
 	r.note(object, rollout.Changes(before.Status, status))
@@ -242,7 +242,8 @@ func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
 // mark requests a reconciliation of every Kyma with a different decision.
 func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
 	// Kymas that were postponed for long are otherwise only reconciled at their polls.
-	if waited := r.Catalog.waited.Swap(false); waited || before == nil || before.Catalog.Revision != now.Catalog.Revision {
+	if waited := r.Catalog.waited.Swap(false); waited || before == nil ||
+		before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.markAll(ctx)
 		if err != nil && waited {
 			r.Catalog.waited.Store(true)

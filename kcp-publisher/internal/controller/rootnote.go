@@ -32,7 +32,8 @@ const noteAgain = 30 * time.Minute
 // note writes the expiry of the root of trust to the publisher's Lease, for readers without keys. A failed write is
 // repeated at the next check. Without leader election there is no Lease.
 func (n *rootNotes) note(ctx context.Context, root trust.Root, now time.Time) {
-	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(), Fleet: root.Fleet}.String()
+	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(),
+		Fleet: root.Fleet}.String()
 	if n.writer == nil || root.Version == 0 || text == n.noted && now.Sub(n.read) < noteAgain {
 		return
 	}

@@ -43,7 +43,9 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	root := trust.Root{Fleet: "north", Epoch: 1, Version: 3, Expires: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}
 
 	notes.note(ctx, root, now) // before there is a lease
-	if err := api.Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{"a": "b"}}}); err != nil {
+	if err := api.Create(ctx,
+		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
+			Annotations: map[string]string{"a": "b"}}}); err != nil {
 		t.Fatal(err)
 	}
 	between = func() error { return errors.New("no connection") }
@@ -71,7 +73,8 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := fleet.ParseRootNote(lease.Annotations[v1beta2.AnnotationRootOfTrust])
-	if err != nil || got != (fleet.RootNote{Epoch: 1, Version: 3, Expires: root.Expires, Fleet: "north"}) || lease.Annotations["a"] != "b" {
+	if err != nil || got != (fleet.RootNote{Epoch: 1, Version: 3, Expires: root.Expires, Fleet: "north"}) ||
+		lease.Annotations["a"] != "b" {
 		t.Errorf("got %+v, %v of %v", got, err, lease.Annotations)
 	}
 	if writes != 3 {
@@ -88,7 +91,8 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	for range 3 {
 		notes.note(ctx, root, now)
 	}
-	if err := api.Get(ctx, key, lease); err != nil || lease.Annotations[v1beta2.AnnotationRootOfTrust] == "" || writes != 5 {
+	if err := api.Get(ctx, key, lease); err != nil || lease.Annotations[v1beta2.AnnotationRootOfTrust] == "" ||
+		writes != 5 {
 		t.Errorf("%v, %v after %d writes, want the note again by one", lease.Annotations, err, writes)
 	}
 }

@@ -46,7 +46,8 @@ func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 // newCacheOf returns an additional cache of the selected objects in a namespace. The manager starts it.
 func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cache.Cache, error) {
 	options.HTTPClient, options.Scheme, options.Mapper = mgr.GetHTTPClient(), mgr.GetScheme(), mgr.GetRESTMapper()
-	options.DefaultTransform, options.DefaultNamespaces = cache.TransformStripManagedFields(), map[string]cache.Config{namespace: {}}
+	options.DefaultTransform, options.DefaultNamespaces = cache.TransformStripManagedFields(),
+		map[string]cache.Config{namespace: {}}
 	found, err := cache.New(mgr.GetConfig(), options)
 	if err != nil {
 		return nil, err
@@ -58,7 +59,8 @@ func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cach
 func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
 	var kymas v1beta2.KymaList
 	runtime := secret.Labels[v1beta2.LabelSecretFor]
-	if err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace), client.MatchingFields{indexRuntime: runtime}); err != nil {
+	if err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace),
+		client.MatchingFields{indexRuntime: runtime}); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas of a changed Secret", "runtime", runtime)
 		return nil
 	}
@@ -82,19 +84,24 @@ func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known 
 	if before, told := k.unaddressed.Swap(subject, runtime); told && before == runtime {
 		return
 	}
-	ctrl.LoggerFrom(ctx).Info("a Secret is for an unknown runtime and is not delivered: correct its label "+v1beta2.LabelSecretFor+", or create the Kyma",
+	ctrl.LoggerFrom(ctx).Info("a Secret is for an unknown runtime and is not delivered: correct its label "+
+		v1beta2.LabelSecretFor+", or create the Kyma",
 		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
 }
 
 // addSecrets adds a runtime's Secrets to its facts. It adds none for a runtime without an accepted current report.
 // problem is why some Secrets cannot be delivered.
-func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report) (problem, err error) {
-	if k.secrets == nil && k.pullSecrets == nil || newest.Accepted == nil || newest.Refused != nil || newest.Accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
+func (k *Kymas) addSecrets(
+	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
+) (problem, err error) {
+	if k.secrets == nil && k.pullSecrets == nil || newest.Accepted == nil || newest.Refused != nil ||
+		newest.Accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
 		return nil, nil
 	}
 	var there corev1.SecretList
 	if k.secrets != nil {
-		if err := k.secrets.List(ctx, &there, client.InNamespace(k.SecretsNamespace), client.MatchingFields{indexRuntime: r.ID}); err != nil {
+		if err := k.secrets.List(ctx, &there, client.InNamespace(k.SecretsNamespace),
+			client.MatchingFields{indexRuntime: r.ID}); err != nil {
 			return nil, fmt.Errorf("list Secrets for runtime %s: %w", r.ID, err)
 		}
 	}
@@ -106,9 +113,12 @@ func (k *Kymas) addSecrets(ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runt
 	all, problem := runtimeSecrets(slices.Concat(pull, there.Items))
 	problem = errors.Join(pullProblem, problem)
 	status.Secrets = ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
-	r.Secrets = &plan.Secrets{Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil}
+	r.Secrets = &plan.Secrets{
+		Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil,
+	}
 	if problem != nil || k.secrets == nil {
-		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{}) // an unsupported or unread Secret does not count as deleted
+		// an unsupported or unread Secret does not count as deleted
+		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{})
 	}
 	return problem, nil
 }
@@ -129,11 +139,15 @@ func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 		}
 		next := runtimeSecret(secret)
 		if err := next.Check(); err != nil {
-			problems = append(problems, fmt.Errorf("Secret %s/%s: in the runtime: %w", secret.Namespace, secret.Name, err))
+			problems = append(problems,
+				fmt.Errorf("Secret %s/%s: in the runtime: %w", secret.Namespace, secret.Name, err))
 			continue
 		}
 		if other := from[next.At()]; other != "" {
-			problems = append(problems, fmt.Errorf("Secret %s/%s: its name in the runtime would be %s, which Secret %s already uses: change the annotation %s", secret.Namespace, secret.Name, next.At(), other, v1beta2.AnnotationSecretName))
+			problems = append(problems,
+				fmt.Errorf(
+					"Secret %s/%s: its name in the runtime would be %s, which Secret %s already uses: change the "+
+						"annotation %s", secret.Namespace, secret.Name, next.At(), other, v1beta2.AnnotationSecretName))
 			continue
 		}
 		from[next.At()] = secret.Name

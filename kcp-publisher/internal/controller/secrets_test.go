@@ -26,8 +26,12 @@ import (
 func controlSecret(name string, age time.Duration, annotations map[string]string) corev1.Secret {
 	return corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "kcp-system", Name: name, UID: "u", ResourceVersion: "7", CreationTimestamp: metav1.NewTime(noon.Add(-age)), Annotations: annotations,
-			Labels: map[string]string{v1beta2.LabelSecretFor: "one", v1beta2.LabelModuleName: "keda", v1beta2.LabelRuntimeID: "one", "app": "keda"},
+			Namespace: "kcp-system", Name: name, UID: "u", ResourceVersion: "7",
+			CreationTimestamp: metav1.NewTime(noon.Add(-age)), Annotations: annotations,
+			Labels: map[string]string{
+				v1beta2.LabelSecretFor: "one", v1beta2.LabelModuleName: "keda", v1beta2.LabelRuntimeID: "one",
+				"app": "keda",
+			},
 		},
 		Type: corev1.SecretTypeBasicAuth, Data: map[string][]byte{"password": []byte("hunter2")},
 	}
@@ -36,13 +40,16 @@ func controlSecret(name string, age time.Duration, annotations map[string]string
 func TestSecretIsDeliveredToItsRuntime(t *testing.T) {
 	all, err := runtimeSecrets([]corev1.Secret{
 		controlSecret("plain", 0, nil),
-		controlSecret("elsewhere", 0, map[string]string{v1beta2.AnnotationSecretName: "login", v1beta2.AnnotationSecretNamespace: "keda"}),
+		controlSecret("elsewhere", 0, map[string]string{
+			v1beta2.AnnotationSecretName: "login", v1beta2.AnnotationSecretNamespace: "keda",
+		}),
 	})
 	if err != nil || len(all) != 2 {
 		t.Fatal(all, err)
 	}
 	s := all[1]
-	if all[0].At() != "keda/login" || s.At() != "kyma-system/plain" || s.Module != "keda" || s.Revision != "u 7" || s.Type != corev1.SecretTypeBasicAuth ||
+	if all[0].At() != "keda/login" || s.At() != "kyma-system/plain" || s.Module != "keda" || s.Revision != "u 7" ||
+		s.Type != corev1.SecretTypeBasicAuth ||
 		string(s.Data["password"]) != "hunter2" || !maps.Equal(s.Labels, map[string]string{"app": "keda"}) {
 		t.Errorf("got %+v", all)
 	}
@@ -55,17 +62,32 @@ func TestInvalidSecretDoesNotBlockOthers(t *testing.T) {
 		bad corev1.Secret
 		why string
 	}{
-		"a name that is reserved for the agent": {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}), "Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: the name is reserved for the agent; choose another"},
-		"a name that is none":                   {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}), "want a valid namespace and name"},
-		"the cluster's own namespace":           {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}), "reserved for the cluster"},
-		"the name of an older one":              {controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}), "Secret kcp-system/bad: its name in the runtime would be kyma-system/good, which Secret good already uses: change the annotation kyma-pull.dev/secret-name"},
-		"one on its way out":                    {leaving, ""},
+		"a name that is reserved for the agent": {
+			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "skr-agent-key"}),
+			"Secret kcp-system/bad: in the runtime: secret kyma-system/skr-agent-key: the name is reserved for the " +
+				"agent; choose another",
+		},
+		"a name that is none": {
+			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "A B"}),
+			"want a valid namespace and name",
+		},
+		"the cluster's own namespace": {
+			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretNamespace: "kube-system"}),
+			"reserved for the cluster",
+		},
+		"the name of an older one": {
+			controlSecret("bad", 0, map[string]string{v1beta2.AnnotationSecretName: "good"}),
+			"Secret kcp-system/bad: its name in the runtime would be kyma-system/good, which Secret good already " +
+				"uses: change the annotation kyma-pull.dev/secret-name",
+		},
+		"one on its way out": {leaving, ""},
 	} {
 		all, err := runtimeSecrets([]corev1.Secret{c.bad, controlSecret("good", time.Hour, nil)})
 		if len(all) != 1 || all[0].Name != "good" || all[0].Revision != "u 7" {
 			t.Errorf("%s: %+v", name, all)
 		}
-		if (err == nil) != (c.why == "") || err != nil && (!strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "hunter2")) {
+		if (err == nil) != (c.why == "") || err != nil &&
+			(!strings.Contains(err.Error(), c.why) || strings.Contains(err.Error(), "hunter2")) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -81,10 +103,16 @@ func TestUnknownRuntimeGetsNoSecrets(t *testing.T) {
 		newest  fleetstate.Report
 		runtime plan.Runtime
 	}{
-		"a runtime that has never reported":            {fleetstate.Report{}, plan.Runtime{ID: "one", Key: key}},
-		"a runtime whose newest report was refused":    {fleetstate.Report{Accepted: accepted, Refused: &refusal.Error{}}, plan.Runtime{ID: "one", Key: key}},
-		"a runtime that is not enrolled, or no longer": {fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one"}},
-		"a runtime that is deleted":                    {fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one", Key: key, Deleting: true}},
+		"a runtime that has never reported": {fleetstate.Report{}, plan.Runtime{ID: "one", Key: key}},
+		"a runtime whose newest report was refused": {
+			fleetstate.Report{Accepted: accepted, Refused: &refusal.Error{}}, plan.Runtime{ID: "one", Key: key},
+		},
+		"a runtime that is not enrolled, or no longer": {
+			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one"},
+		},
+		"a runtime that is deleted": {
+			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one", Key: key, Deleting: true},
+		},
 	} {
 		problem, err := (&Kymas{secrets: unread{}}).addSecrets(t.Context(), kymaOf("one"), &c.runtime, c.newest)
 		if problem != nil || err != nil || c.runtime.Secrets != nil {
@@ -117,16 +145,26 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 		want   []string
 		why    string
 	}{
-		"one that is there":       {&pull, []string{"kyma-system/pull"}, ""},
-		"one that is not there":   {nil, nil, "image pull Secret kcp-system/pull not found: create it"},
-		"one that pulls no image": {&opaque, nil, `image pull Secret kcp-system/pull: type "Opaque": want kubernetes.io/dockerconfigjson`},
+		"one that is there":     {&pull, []string{"kyma-system/pull"}, ""},
+		"one that is not there": {nil, nil, "image pull Secret kcp-system/pull not found: create it"},
+		"one that pulls no image": {
+			&opaque, nil, `image pull Secret kcp-system/pull: type "Opaque": want kubernetes.io/dockerconfigjson`,
+		},
 	} {
-		kymas := &Kymas{pullSecrets: pullSecretReader{secret: c.secret}, ImagePullSecret: types.NamespacedName{Namespace: "kcp-system", Name: "pull"}}
+		kymas := &Kymas{
+			pullSecrets:     pullSecretReader{secret: c.secret},
+			ImagePullSecret: types.NamespacedName{Namespace: "kcp-system", Name: "pull"},
+		}
 		kyma := kymaOf("one")
-		kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{}, Secrets: []string{"kyma-system/before"}}
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+			Key: &v1beta2.RuntimeKey{}, Secrets: []string{"kyma-system/before"},
+		}
 		r := plan.Runtime{ID: "one", Key: ed25519.PublicKey("any")}
-		problem, err := kymas.addSecrets(t.Context(), kyma, &r, fleetstate.Report{Accepted: &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one"}}})
-		if err != nil || (problem == nil) != (c.why == "") || problem != nil && !strings.Contains(problem.Error(), c.why) {
+		problem, err := kymas.addSecrets(t.Context(), kyma, &r, fleetstate.Report{
+			Accepted: &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one"}},
+		})
+		if err != nil || (problem == nil) != (c.why == "") || problem != nil &&
+			!strings.Contains(problem.Error(), c.why) {
 			t.Fatalf("%s: %v, %v", name, problem, err)
 		}
 		var got []string
@@ -136,14 +174,22 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 				t.Errorf("%s: is for module %s alone", name, s.Module)
 			}
 		}
-		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) { // what was there before is not read here, so that nothing of it goes
+		// what was there before is not read here, so that nothing of it goes
+		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) {
 			t.Errorf("%s: %v, known %v", name, got, r.Secrets.Known)
 		}
 		// The runtime reports that everything in the latest bundle is done. That bundle does not contain the unread
 		// Secrets.
 		done := ingest.Facts{
-			Published: &plan.Published{Digest: "sha256:a", Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}},
-			Report:    &bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Observed: &bundle.Observed{Digest: "sha256:a"}, Secrets: &bundle.ReportedSecrets{Revision: "1"}}},
+			Published: &plan.Published{
+				Digest: "sha256:a", Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}},
+			},
+			Report: &bundle.AcceptedReport{
+				Report: bundle.Report{
+					Runtime: "one", Observed: &bundle.Observed{Digest: "sha256:a"},
+					Secrets: &bundle.ReportedSecrets{Revision: "1"},
+				},
+			},
 		}
 		pass := &pass{kyma: kyma, runtime: r, status: done}
 		kymas.Now = func() time.Time { return time.Unix(0, 0) }

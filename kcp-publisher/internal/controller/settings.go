@@ -54,10 +54,7 @@ func restrictSettings(c client.Client, recorder events.EventRecorder, now func()
 
 // Get reads an object.
 func (c *settingsClient) Get(
-	ctx context.Context,
-	key client.ObjectKey,
-	object client.Object,
-	opts ...client.GetOption,
+	ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption,
 ) error {
 	if err := c.Client.Get(ctx, key, object, opts...); err != nil {
 		return err
@@ -94,10 +91,7 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 
 // Patch changes an object. The API server returns a changed Kyma with all its settings.
 func (c *settingsClient) Patch(
-	ctx context.Context,
-	object client.Object,
-	patch client.Patch,
-	opts ...client.PatchOption,
+	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
 ) error {
 	return c.written(ctx, object, c.Client.Patch(ctx, object, patch, opts...))
 }
@@ -115,19 +109,14 @@ type restrictedStatus struct {
 
 // Patch changes a status.
 func (s restrictedStatus) Patch(
-	ctx context.Context,
-	object client.Object,
-	patch client.Patch,
-	opts ...client.SubResourcePatchOption,
+	ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
 ) error {
 	return s.settings.written(ctx, object, s.SubResourceWriter.Patch(ctx, object, patch, opts...))
 }
 
 // Update replaces a status.
 func (s restrictedStatus) Update(
-	ctx context.Context,
-	object client.Object,
-	opts ...client.SubResourceUpdateOption,
+	ctx context.Context, object client.Object, opts ...client.SubResourceUpdateOption,
 ) error {
 	return s.settings.written(ctx, object, s.SubResourceWriter.Update(ctx, object, opts...))
 }
@@ -199,21 +188,14 @@ func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, 
 	case err != nil && !permission.Outdated(err):
 		return false, fmt.Errorf("find out on Kyma %s/%s %w: %w", kyma.Namespace, kyma.Name, errPolicyUnknown, err)
 	case now.Sub(c.first) < policySettles:
-		return false, fmt.Errorf(
-			"find out on Kyma %s/%s %w: the API server does not enforce it yet",
-			kyma.Namespace,
-			kyma.Name,
-			errPolicyUnknown,
-		)
+		return false,
+			fmt.Errorf("find out on Kyma %s/%s %w: the API server does not enforce it yet", kyma.Namespace, kyma.Name,
+				errPolicyUnknown)
 	}
 	if c.enforced || !c.known {
-		ctrl.LoggerFrom(
-			ctx,
-		).Info(
-			"no admission policy enforces who may set restricted settings of Kymas: they are ignored",
-			"outdated",
-			permission.Outdated(err),
-		)
+		ctrl.LoggerFrom(ctx).
+			Info("no admission policy enforces who may set restricted settings of Kymas: they are ignored", "outdated",
+				permission.Outdated(err))
 	}
 	c.known, c.enforced, c.until = true, false, now.Add(unenforcedFor)
 	return false, nil

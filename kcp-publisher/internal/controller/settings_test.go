@@ -164,13 +164,8 @@ func TestSettingsNeedTheirVerb(t *testing.T) {
 	kyma := kymaIn("kcp-system", "berlin")
 	u.must(u.admin.Create(ctx, kyma))
 	u.eventually("the policy is in force", func() error {
-		if err := author.Update(
-			ctx,
-			with(kyma, permission.Settings[0], "x"),
-			client.DryRunAll,
-		); !apierrors.IsForbidden(
-			err,
-		) {
+		if err := author.Update(ctx, with(kyma, permission.Settings[0], "x"),
+			client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("got %w", errors.Join(errors.New("not refused"), err))
 		}
 		return nil
@@ -210,12 +205,8 @@ func TestSettingsNeedTheirVerb(t *testing.T) {
 	foreign := with(kymaIn("elsewhere", "berlin"), permission.Settings[0], "x")
 	u.must(u.admin.Create(ctx, foreign))
 	probing := kymaIn("kcp-system", "berlin")
-	err := u.admin.Patch(
-		ctx,
-		probing,
-		client.RawPatch("application/merge-patch+json", permission.Probe()),
-		client.DryRunAll,
-	)
+	err := u.admin.Patch(ctx, probing, client.RawPatch("application/merge-patch+json", permission.Probe()),
+		client.DryRunAll)
 	if !permission.Enforced(err) {
 		t.Errorf("the probe of an admin: %v", err)
 	}
@@ -246,11 +237,8 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 		got, err := read()
 		u.must(err)
 		if _, is := got.Annotations[v1beta2.AnnotationAgentImage]; is || got.Spec.SkipMaintenanceWindows {
-			t.Errorf(
-				"without the policy: annotations %s, skips windows %t",
-				got.Annotations,
-				got.Spec.SkipMaintenanceWindows,
-			)
+			t.Errorf("without the policy: annotations %s, skips windows %t", got.Annotations,
+				got.Spec.SkipMaintenanceWindows)
 		}
 		if got.Annotations[v1beta2.AnnotationMovedAway] != v1beta2.True {
 			t.Error("a restriction is ignored")
@@ -301,10 +289,7 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 		t.Errorf("a probe on a Kyma that is gone: %v", err)
 	}
 	var list v1beta2.KymaList
-	if err := fresh.List(
-		ctx,
-		&list,
-	); err != nil || len(list.Items) != 1 ||
+	if err := fresh.List(ctx, &list); err != nil || len(list.Items) != 1 ||
 		list.Items[0].Annotations[v1beta2.AnnotationAgentImage] != evilImage {
 		t.Errorf("after a failed probe: %v, %d Kymas", err, len(list.Items))
 	}

@@ -23,10 +23,14 @@ const (
 
 // settledUntil returns until when a pass stays settled, or zero if a write, a problem or pending work prevents that. It
 // ends when the runtime may become silent, or when a bundle that was not applied becomes a problem.
-func settledUntil(before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration) time.Time {
-	wrong := facts.PublishError != nil || facts.SecretsError != nil || facts.ReportRefused != nil || facts.ReportUnread != nil || len(outcome.Problems) > 0 || len(outcome.Removals.Held) > 0
+func settledUntil(
+	before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration,
+) time.Time {
+	wrong := facts.PublishError != nil || facts.SecretsError != nil || facts.ReportRefused != nil ||
+		facts.ReportUnread != nil || len(outcome.Problems) > 0 || len(outcome.Removals.Held) > 0
 	busy := outcome.Pushed || outcome.Unrecorded || outcome.Deviation != nil || !after.DeletionTimestamp.IsZero()
-	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) || ingest.Notable(before.Status, after.Status) {
+	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) ||
+		ingest.Notable(before.Status, after.Status) {
 		return time.Time{}
 	}
 	until := now.Add(min(settlesFor*interval, max(interval, settlesAtMost)))

@@ -31,20 +31,56 @@ func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 		change func(after *v1beta2.Kyma, facts *ingest.Facts, outcome *publish.Outcome)
 		want   time.Time
 	}{
-		"nothing":                  {func(*v1beta2.Kyma, *ingest.Facts, *publish.Outcome) {}, now.Add(settlesFor * interval)},
-		"it may fall silent":       {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.Silence = 2 * time.Minute }, now.Add(time.Minute)},
-		"a bundle was pushed":      {func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Pushed = true }, time.Time{}},
-		"a bundle is to be noted":  {func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Unrecorded = true }, time.Time{}},
-		"the registry differs":     {func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Deviation = &plan.Deviation{} }, time.Time{}},
-		"a module has a problem":   {func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Problems = make([]bundle.Problem, 1) }, time.Time{}},
-		"nothing can be published": {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.PublishError = errors.New("no") }, time.Time{}},
-		"Secrets cannot be sealed": {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.SecretsError = errors.New("no") }, time.Time{}},
-		"a report is refused":      {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.ReportRefused = &refusal.Error{} }, time.Time{}},
-		"a report is not read":     {func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) { f.ReportUnread = errors.New("no") }, time.Time{}},
+		"nothing": {
+			func(*v1beta2.Kyma, *ingest.Facts, *publish.Outcome) {}, now.Add(settlesFor * interval),
+		},
+		"it may fall silent": {
+			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
+				f.Silence = 2 * time.Minute
+			}, now.Add(time.Minute),
+		},
+		"a bundle was pushed": {
+			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Pushed = true }, time.Time{},
+		},
+		"a bundle is to be noted": {
+			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Unrecorded = true }, time.Time{},
+		},
+		"the registry differs": {
+			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Deviation = &plan.Deviation{} }, time.Time{},
+		},
+		"a module has a problem": {
+			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) {
+				o.Problems = make([]bundle.Problem, 1)
+			}, time.Time{},
+		},
+		"nothing can be published": {
+			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
+				f.PublishError = errors.New("no")
+			}, time.Time{},
+		},
+		"Secrets cannot be sealed": {
+			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
+				f.SecretsError = errors.New("no")
+			}, time.Time{},
+		},
+		"a report is refused": {
+			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
+				f.ReportRefused = &refusal.Error{}
+			}, time.Time{},
+		},
+		"a report is not read": {
+			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
+				f.ReportUnread = errors.New("no")
+			}, time.Time{},
+		},
 		"the Kyma is deleted": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *publish.Outcome) {
 			k.DeletionTimestamp = new(metav1.NewTime(now))
 		}, time.Time{}},
-		"the status is another": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *publish.Outcome) { k.Status.State = v1beta2.StateReady }, time.Time{}},
+		"the status is another": {
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *publish.Outcome) {
+				k.Status.State = v1beta2.StateReady
+			}, time.Time{},
+		},
 	} {
 		before, after, facts, outcome := kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}
 		c.change(after, &facts, &outcome)
@@ -52,8 +88,10 @@ func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", what, got, c.want)
 		}
 	}
-	for polled, want := range map[time.Duration]time.Duration{time.Second: settlesFor * time.Second, time.Minute: settlesAtMost, time.Hour / 2: time.Hour / 2} {
-		if got := settledUntil(kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, polled).Sub(now); got != want {
+	for polled, want := range map[time.Duration]time.Duration{time.Second: settlesFor * time.Second,
+		time.Minute: settlesAtMost, time.Hour / 2: time.Hour / 2} {
+		if got := settledUntil(kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, polled).
+			Sub(now); got != want {
 			t.Errorf("polled every %s: got %s, want %s", polled, got, want)
 		}
 	}
@@ -64,12 +102,12 @@ func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 		Time:    metav1.NewTime(now.Add(10*time.Second - time.Hour)),
 		Earlier: []v1beta2.EarlierBundle{{Digest: "sha256:a"}},
 	}
-	if got := settledUntil(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.Equal(
-		now.Add(10 * time.Second),
-	) {
+	if got := settledUntil(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now,
+		interval); !got.Equal(now.Add(10 * time.Second)) {
 		t.Errorf("a runtime that may not take its newest bundle is looked at again at %s", got)
 	}
-	if got := settledUntil(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, interval); !got.IsZero() {
+	if got := settledUntil(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now,
+		interval); !got.IsZero() {
 		t.Errorf("a runtime that does not report: got %s", got)
 	}
 }

@@ -82,7 +82,8 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	r := &kymas.Rollouts
-	r.Events, r.Catalog, r.Now, r.lastReport, r.shard = kymas.Events, kymas.Catalog, kymas.Now, kymas.reports.lastReport, kymas.Shard
+	r.Events, r.Catalog, r.Now, r.lastReport, r.shard = kymas.Events, kymas.Catalog, kymas.Now,
+		kymas.reports.lastReport, kymas.Shard
 	settings := kymas.Rules.Settings
 	r.quiet = quietAtMost(settings.PollInterval.Duration, settings.ReportInterval.Duration, kymas.PollInterval)
 	if err := setUpRollouts(mgr, r, kymas.Client, kymas.PollInterval); err != nil {
@@ -96,7 +97,11 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	kymas.Keys.changed = kymas.Catalog.markAll
 	if kymas.Shard.first() {
 		kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
-		kymas.Keys.notes = rootNotes{reader: mgr.GetAPIReader(), writer: mgr.GetClient(), lease: client.ObjectKey{Namespace: kymas.Catalog.Namespace, Name: kymas.Keys.Lease}}
+		kymas.Keys.notes = rootNotes{
+			reader: mgr.GetAPIReader(), writer: mgr.GetClient(), lease: client.ObjectKey{
+				Namespace: kymas.Catalog.Namespace, Name: kymas.Keys.Lease,
+			},
+		}
 	}
 	if err := mgr.Add(kymas.Keys); err != nil {
 		return err
@@ -114,7 +119,8 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		}
 	}
 	// The publisher itself changes the status; users change spec, labels and annotations.
-	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
+		predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
 		For(&v1beta2.Kyma{}, builder.WithPredicates(said)).
 		WatchesRawSource(source.Channel(changed, kymas.inOrder())).
@@ -125,7 +131,8 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 			return fmt.Errorf("set up the cache of Secrets for runtimes: %w", err)
 		}
 		kymas.secrets = secrets
-		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(kymas.kymasOf)))
+		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{},
+			handler.TypedEnqueueRequestsFromMapFunc(kymas.kymasOf)))
 	}
 	if kymas.ImagePullSecret.Name != "" {
 		secrets, err := newPullSecretCache(mgr, kymas.ImagePullSecret)
@@ -133,7 +140,8 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 			return fmt.Errorf("set up the cache of the image pull Secret: %w", err)
 		}
 		kymas.pullSecrets = secrets
-		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{}, handler.TypedEnqueueRequestsFromMapFunc(kymas.allKymas)))
+		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{},
+			handler.TypedEnqueueRequestsFromMapFunc(kymas.allKymas)))
 	}
 	return controlled.Complete(kymas)
 }
@@ -144,9 +152,10 @@ var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 }}
 
 func indexRuntimes(mgr ctrl.Manager) error {
-	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime, func(object client.Object) []string {
-		return []string{plan.Claimed(object.(*v1beta2.Kyma))}
-	})
+	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime,
+		func(object client.Object) []string {
+			return []string{plan.Claimed(object.(*v1beta2.Kyma))}
+		})
 }
 
 // setUpCatalog adds the controller that reads the catalog. One initial event creates the first snapshot, even of an

@@ -13,7 +13,11 @@ import (
 // The planner's writes about an updated runtime may arrive before the cache has the status that caused them.
 func TestShardKnowsItsWritesBeforeTheCache(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
-		k := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "one", UID: "uid", ResourceVersion: resourceVersion}}
+		k := v1beta2.Kyma{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: "kcp-system", Name: "one", UID: "uid", ResourceVersion: resourceVersion,
+			},
+		}
 		k.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}
 		if rollout != "" {
 			k.Status.Runtime.Published.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: rollout}}

@@ -78,7 +78,8 @@ func (s *Shard) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 	if written == nil {
 		return cached
 	}
-	if order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion); err == nil && order < 0 && cached.UID == written.UID {
+	if order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion,
+		written.ResourceVersion); err == nil && order < 0 && cached.UID == written.UID {
 		return written
 	}
 	s.fleet.Edit(key, func(r *fleetstate.Runtime) { r.Written = nil })

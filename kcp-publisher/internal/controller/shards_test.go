@@ -110,12 +110,22 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 		now  time.Time
 		want silence.LastReport
 	}{
-		"nothing was told":                     {nil, now, silence.LastReport{At: noon, Possible: now}},
-		"it said nothing new":                  {told(content("0a")), now, silence.LastReport{At: at}},
-		"what it said is not in its status":    {told(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
-		"the shard has told nothing for long":  {told(content("0a")), now.Add(time.Hour), silence.LastReport{At: at, Possible: now.Add(time.Hour)}},
-		"the shard has not looked for it yet":  {&shard.Hearings{At: now, Began: now.Add(-time.Second)}, now, silence.LastReport{At: noon, Possible: now.Add(-time.Second)}},
-		"what was told is older than is noted": {&shard.Hearings{At: now, Began: now, Kymas: map[string]shard.Heard{"one": shard.NewHeard(noon.Add(-time.Hour), noon.Add(-time.Hour), content("0a"))}}, now, silence.LastReport{At: noon}},
+		"nothing was told":                  {nil, now, silence.LastReport{At: noon, Possible: now}},
+		"it said nothing new":               {told(content("0a")), now, silence.LastReport{At: at}},
+		"what it said is not in its status": {told(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
+		"the shard has told nothing for long": {
+			told(content("0a")), now.Add(time.Hour), silence.LastReport{At: at, Possible: now.Add(time.Hour)},
+		},
+		"the shard has not looked for it yet": {
+			&shard.Hearings{At: now, Began: now.Add(-time.Second)}, now, silence.LastReport{
+				At: noon, Possible: now.Add(-time.Second),
+			},
+		},
+		"what was told is older than is noted": {
+			&shard.Hearings{At: now, Began: now,
+				Kymas: map[string]shard.Heard{"one": shard.NewHeard(noon.Add(-time.Hour), noon.Add(-time.Hour),
+					content("0a"))}}, now, silence.LastReport{At: noon},
+		},
 	} {
 		got := lastReportOf(kyma, c.told, c.now)
 		if !got.At.Equal(c.want.At) || !got.Possible.Equal(c.want.Possible) {
@@ -128,13 +138,15 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 func TestOwnerOfARuntimeIsLabeledFirst(t *testing.T) {
 	owner, second := kymaOf("owner"), kymaOf("second")
 	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
-	owner.Labels, second.Labels = map[string]string{v1beta2.LabelRuntimeID: "r"}, map[string]string{v1beta2.LabelRuntimeID: "r"}
+	owner.Labels, second.Labels = map[string]string{v1beta2.LabelRuntimeID: "r"},
+		map[string]string{v1beta2.LabelRuntimeID: "r"}
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(owner, second).
-		WithIndex(&v1beta2.Kyma{}, indexRuntime, func(o client.Object) []string { return []string{plan.Claimed(o.(*v1beta2.Kyma))} }).Build()
+		WithIndex(&v1beta2.Kyma{}, indexRuntime,
+			func(o client.Object) []string { return []string{plan.Claimed(o.(*v1beta2.Kyma))} }).Build()
 	labels := &shardLabels{api, 3}
 	labelOf := func(kyma *v1beta2.Kyma) string {
 		t.Helper()

@@ -91,7 +91,8 @@ func SignatureSecrets() labels.Selector {
 // Reconcile reads all keys; the request's name is ignored. Components and all Kymas are then verified again.
 func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var secrets corev1.SecretList
-	if err := s.Reader.List(ctx, &secrets, client.InNamespace(s.Namespace), client.MatchingLabelsSelector{Selector: SignatureSecrets()}); err != nil {
+	if err := s.Reader.List(ctx, &secrets, client.InNamespace(s.Namespace),
+		client.MatchingLabelsSelector{Selector: SignatureSecrets()}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list Secrets with keys of signatures: %w", err)
 	}
 	problem := ""

@@ -50,7 +50,11 @@ type heldPart struct {
 
 // NewSlimmer returns an empty Slimmer.
 func NewSlimmer() *Slimmer {
-	return &Slimmer{memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part heldPart) int { return part.bytes + memo.EntryBytes })}
+	return &Slimmer{
+		memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part heldPart) int {
+			return part.bytes + memo.EntryBytes
+		}),
+	}
 }
 
 // share returns the first equal part. keep returns the part to store if there is none.
@@ -98,7 +102,8 @@ func (s *Slimmer) Transform(object any) (any, error) {
 	status.Conditions = slices.Clone(status.Conditions)
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
-		c.Type, c.Reason, c.Status = s.common(c.Type), s.common(c.Reason), metav1.ConditionStatus(s.common(string(c.Status)))
+		c.Type, c.Reason, c.Status = s.common(c.Type), s.common(c.Reason),
+			metav1.ConditionStatus(s.common(string(c.Status)))
 		if c.Status == metav1.ConditionTrue {
 			c.Message = s.common(c.Message)
 		}
@@ -114,37 +119,44 @@ func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
 		r.Requested.Spec.Modules = s.asked(r.Requested.Spec.Modules)
 	}
 	if r.Published != nil && len(r.Published.Versions) > 0 {
-		r.Published.Versions = share(s, knownVersions, r.Published.Versions, func(all map[string]string) map[string]string { return all })
+		r.Published.Versions = share(s, knownVersions, r.Published.Versions,
+			func(all map[string]string) map[string]string { return all })
 	}
 	for i := range r.History {
 		b := &r.History[i]
 		b.Commit, b.State = s.common(b.Commit), v1beta2.State(s.common(string(b.State)))
 		if len(b.Changes) > 0 {
-			b.Changes = share(s, knownChanges, b.Changes, func(all []v1beta2.VersionChange) []v1beta2.VersionChange { return all })
+			b.Changes = share(s, knownChanges, b.Changes,
+				func(all []v1beta2.VersionChange) []v1beta2.VersionChange { return all })
 		}
 	}
 	if r.Observed != nil {
-		r.Observed.AgentVersion, r.Observed.KubernetesVersion = s.common(r.Observed.AgentVersion), s.common(r.Observed.KubernetesVersion)
+		r.Observed.AgentVersion, r.Observed.KubernetesVersion = s.common(r.Observed.AgentVersion),
+			s.common(r.Observed.KubernetesVersion)
 	}
 }
 
 // report reduces an accepted report for storage, like Transform.
 func (s *Slimmer) report(report *bundle.AcceptedReport) {
-	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion), s.common(report.KubernetesVersion), s.common(report.Fleet)
+	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion),
+		s.common(report.KubernetesVersion), s.common(report.Fleet)
 	report.Report = report.WithoutDetails() // only the registry keeps them
 	report.Certificate = ""                 // it identified the key and is not needed again
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)
 	}
-	report.Modules = share(s, reportedModules, report.Modules, func(all []bundle.ReportedModule) []bundle.ReportedModule {
-		all = slices.Clone(all)
-		for i := range all {
-			m := &all[i]
-			m.Name, m.Channel, m.Version, m.Wanted = s.common(m.Name), s.common(m.Channel), s.common(m.Version), s.common(m.Wanted)
-			m.State, m.Manifest, m.Resource = v1beta2.State(s.common(string(m.State))), s.object(m.Manifest), s.object(m.Resource)
-		}
-		return all
-	})
+	report.Modules = share(s, reportedModules, report.Modules,
+		func(all []bundle.ReportedModule) []bundle.ReportedModule {
+			all = slices.Clone(all)
+			for i := range all {
+				m := &all[i]
+				m.Name, m.Channel, m.Version, m.Wanted = s.common(m.Name), s.common(m.Channel), s.common(m.Version),
+					s.common(m.Wanted)
+				m.State, m.Manifest, m.Resource = v1beta2.State(s.common(string(m.State))), s.object(m.Manifest),
+					s.object(m.Resource)
+			}
+			return all
+		})
 }
 
 func (s *Slimmer) asked(modules []v1beta2.Module) []v1beta2.Module {
@@ -164,7 +176,8 @@ func (s *Slimmer) known(modules []v1beta2.ModuleStatus) []v1beta2.ModuleStatus {
 	for i := range all {
 		m := &all[i]
 		m.Name, m.FQDN, m.OcmComponentName = s.common(m.Name), s.common(m.FQDN), s.common(m.OcmComponentName)
-		m.Channel, m.Version, m.State = s.common(m.Channel), s.common(m.Version), v1beta2.State(s.common(string(m.State)))
+		m.Channel, m.Version, m.State = s.common(m.Channel), s.common(m.Version),
+			v1beta2.State(s.common(string(m.State)))
 		m.Manifest, m.Resource, m.Template = s.object(m.Manifest), s.object(m.Resource), s.object(m.Template)
 	}
 	return all

@@ -23,44 +23,70 @@ func kymaOfTwenty(number int) *v1beta2.Kyma {
 	at := metav1.NewTime(noon.Add(time.Duration(number) * time.Second))
 	k := kymaOf(fmt.Sprint("runtime-", number))
 	k.APIVersion, k.Kind = v1beta2.GroupVersion.String(), "Kyma"
-	k.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 500), "kyma-pull.dev/autonomy": "Catalog"}
+	k.Annotations = map[string]string{
+		"kubectl.kubernetes.io/last-applied-configuration": strings.Repeat("x", 500),
+		"kyma-pull.dev/autonomy":                           "Catalog",
+	}
 	k.Finalizers = []string{"operator.kyma-project.io/Kyma"}
 	for _, manager := range []string{"provisioner", "kcp-publisher"} {
-		k.ManagedFields = append(k.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:modules":"` + strings.Repeat("f", 3000) + `"}}`)})
+		k.ManagedFields = append(k.ManagedFields, metav1.ManagedFieldsEntry{
+			Manager: manager, FieldsType: "FieldsV1",
+			FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:modules":"` + strings.Repeat("f", 3000) + `"}}`),
+		})
 	}
 	k.Status.State, k.Status.ActiveChannel = v1beta2.StateReady, "regular"
 	for _, kind := range []string{"Ready", "Modules", "ModuleCatalog", "Reporting", "Accepted"} {
-		k.Status.Conditions = append(k.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: "everything is as it should be", LastTransitionTime: at})
+		k.Status.Conditions = append(k.Status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: kind, Message: "everything is as it should be",
+			LastTransitionTime: at,
+		})
 	}
 	versions := map[string]string{}
 	for i := range 20 {
 		name := fmt.Sprintf("module-%d-%d", number%8, i)
-		k.Spec.Modules = append(k.Spec.Modules, v1beta2.Module{Name: name, CustomResourcePolicy: "CreateAndDelete", Managed: true})
+		k.Spec.Modules = append(k.Spec.Modules, v1beta2.Module{
+			Name: name, CustomResourcePolicy: "CreateAndDelete", Managed: true,
+		})
 		object := func(kind string) *v1beta2.TrackingObject {
-			return &v1beta2.TrackingObject{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: kind}, PartialMeta: v1beta2.PartialMeta{Name: name, Namespace: "kyma-system", Generation: 1}}
+			return &v1beta2.TrackingObject{
+				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: kind},
+				PartialMeta: v1beta2.PartialMeta{Name: name, Namespace: "kyma-system", Generation: 1},
+			}
 		}
 		k.Status.Modules = append(k.Status.Modules, v1beta2.ModuleStatus{
-			Name: name, FQDN: "kyma-project.io/module/" + name, OcmComponentName: "kyma-project.io/module/" + name, Channel: "regular", Version: "1.2.3", State: v1beta2.StateReady,
+			Name: name, FQDN: "kyma-project.io/module/" + name, OcmComponentName: "kyma-project.io/module/" + name,
+			Channel: "regular", Version: "1.2.3", State: v1beta2.StateReady,
 			Manifest: object("Manifest"), Resource: object("Sample"), Template: object("ModuleTemplate"),
 		})
 		versions[name] = "1.2.3"
 	}
 	k.Status.Runtime = &v1beta2.RuntimeStatus{
-		ID: k.Name, Published: &v1beta2.PublishedBundle{Sequence: 7, Digest: fmt.Sprintf("sha256:%064d", number), Versions: versions},
+		ID: k.Name, Published: &v1beta2.PublishedBundle{
+			Sequence: 7, Digest: fmt.Sprintf("sha256:%064d", number), Versions: versions,
+		},
 		Requested: &v1beta2.RequestedSpec{Spec: *k.Spec.DeepCopy(), Generation: 3},
-		Observed:  &v1beta2.ObservedBundle{Sequence: 7, Digest: fmt.Sprintf("sha256:%064d", number), Time: at, Heard: &at, AgentVersion: "v1.0.0", KubernetesVersion: "v1.36.3"},
-		Key:       &v1beta2.RuntimeKey{Thumbprint: fmt.Sprintf("%044d", number), PublicKey: fmt.Sprintf("%0124d", number)},
+		Observed: &v1beta2.ObservedBundle{
+			Sequence: 7, Digest: fmt.Sprintf("sha256:%064d", number), Time: at, Heard: &at, AgentVersion: "v1.0.0",
+			KubernetesVersion: "v1.36.3",
+		},
+		Key: &v1beta2.RuntimeKey{
+			Thumbprint: fmt.Sprintf("%044d", number), PublicKey: fmt.Sprintf("%0124d", number),
+		},
 	}
 	return k
 }
 
 func reportOfTwenty(k *v1beta2.Kyma) bundle.AcceptedReport {
 	r := bundle.AcceptedReport{Report: bundle.Report{
-		Runtime: k.Name, Fleet: "fleet", Sequence: 7, Time: noon, AgentVersion: "v1.0.0", KubernetesVersion: "v1.36.3", Certificate: strings.Repeat("c", 900),
-		Kyma: &bundle.ReportedKyma{Spec: k.Spec, Generation: 3, State: v1beta2.StateReady},
+		Runtime: k.Name, Fleet: "fleet", Sequence: 7, Time: noon, AgentVersion: "v1.0.0", KubernetesVersion: "v1.36.3",
+		Certificate: strings.Repeat("c", 900),
+		Kyma:        &bundle.ReportedKyma{Spec: k.Spec, Generation: 3, State: v1beta2.StateReady},
 	}}
 	for _, m := range k.Status.Modules {
-		r.Modules = append(r.Modules, bundle.ReportedModule{Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Manifest: m.Manifest, Resource: m.Resource})
+		r.Modules = append(r.Modules, bundle.ReportedModule{
+			Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Manifest: m.Manifest,
+			Resource: m.Resource,
+		})
 	}
 	return r
 }

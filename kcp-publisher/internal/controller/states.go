@@ -18,39 +18,50 @@ import (
 // Metrics of runtimes and modules. Their number of series grows with the catalog, never with runtimes.
 var (
 	runtimesByState = measure.Definition{
-		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.", Kind: measure.KindGauge, Labels: []string{"state"}, Leader: true,
+		Name: "kyma_pull_publisher_runtimes", Help: "Runtimes by the state of their Kyma.", Kind: measure.KindGauge,
+		Labels: []string{"state"}, Leader: true,
 	}
 	runtimesByHealth = measure.Definition{
-		Name: "kyma_pull_publisher_runtime_health", Help: "Runtimes by health, each in one: Failing, Silent, NeverReported, Suspended, Deleting, Behind or Healthy.",
+		Name: "kyma_pull_publisher_runtime_health",
+		Help: "Runtimes by health, each in one: Failing, Silent, NeverReported, Suspended, Deleting, Behind or Healthy.",
 		Kind: measure.KindGauge, Labels: []string{"health"}, Leader: true,
 	}
 	runtimesByCause = measure.Definition{
-		Name: "kyma_pull_publisher_runtime_causes", Help: "Runtimes by the situation of their first cause, as kcp-publisher why shows it.",
+		Name: "kyma_pull_publisher_runtime_causes",
+		Help: "Runtimes by the situation of their first cause, as kcp-publisher why shows it.",
 		Kind: measure.KindGauge, Labels: []string{"situation"}, Leader: true,
 	}
 	modulesByState = measure.Definition{
-		Name: "kyma_pull_publisher_modules", Help: "Modules of all runtimes by name and state; mandatory modules are not counted, because no status contains them.",
+		Name: "kyma_pull_publisher_modules",
+		Help: "Modules of all runtimes by name and state; mandatory modules are not counted, because no status " +
+			"contains them.",
 		Kind: measure.KindGauge, Labels: []string{"module", "state"}, Leader: true,
 	}
 	modulesByVersion = measure.Definition{
 		Name: "kyma_pull_publisher_module_versions",
-		Help: "Modules of all runtimes by name, running version and state; (other) stands for modules outside the catalog, (unknown) for unreported versions.",
+		Help: "Modules of all runtimes by name, running version and state; (other) stands for modules outside the " +
+			"catalog, (unknown) for unreported versions.",
 		Kind: measure.KindGauge, Labels: []string{"module", "version", "state"}, Leader: true,
 	}
 	oldestReport = measure.Definition{
-		Name: "kyma_pull_publisher_oldest_report_timestamp_seconds", Help: "Unix time of the last report of the runtime that has been silent the longest, among those that have reported.",
+		Name: "kyma_pull_publisher_oldest_report_timestamp_seconds",
+		Help: "Unix time of the last report of the runtime that has been silent the longest, among those that have " +
+			"reported.",
 		Kind: measure.KindGauge, Leader: true,
 	}
 	publishPending = measure.Definition{
-		Name: "kyma_pull_publisher_publish_pending", Help: "Runtimes that wait for their next bundle after a change of the control plane.",
+		Name: "kyma_pull_publisher_publish_pending",
+		Help: "Runtimes that wait for their next bundle after a change of the control plane.",
 		Kind: measure.KindGauge, Leader: true,
 	}
 	publishPendingSince = measure.Definition{
-		Name: "kyma_pull_publisher_publish_pending_since_timestamp_seconds", Help: "Unix time since which the longest waiting runtime waits for its next bundle.",
+		Name: "kyma_pull_publisher_publish_pending_since_timestamp_seconds",
+		Help: "Unix time since which the longest waiting runtime waits for its next bundle.",
 		Kind: measure.KindGauge, Leader: true,
 	}
 	ofFleet = []measure.Definition{
-		runtimesByState, runtimesByHealth, runtimesByCause, modulesByState, modulesByVersion, oldestReport, publishPending, publishPendingSince,
+		runtimesByState, runtimesByHealth, runtimesByCause, modulesByState, modulesByVersion, oldestReport,
+		publishPending, publishPendingSince,
 	}
 	runtimeStates = newStates()
 )
@@ -114,7 +125,11 @@ func (s *states) leave(p *part) {
 
 // seriesOf returns the series of a runtime, once for each count.
 func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
-	all := []fleetstate.Series{{Metric: runtimesByState.Name, First: string(r.State)}, {Metric: runtimesByHealth.Name, First: string(r.Health)}}
+	all := []fleetstate.Series{
+		{Metric: runtimesByState.Name, First: string(r.State)}, {
+			Metric: runtimesByHealth.Name, First: string(r.Health),
+		},
+	}
 	if r.Cause != nil {
 		all = append(all, fleetstate.Series{Metric: runtimesByCause.Name, First: string(r.Cause.Situation)})
 	}
@@ -188,14 +203,16 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 	counts, of := maps.Clone(s.counts), s.sum()
 	s.mu.Unlock()
 	if of.counted > 0 {
-		for _, health := range []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Suspended, fleet.Deleting, fleet.Behind, fleet.Healthy} {
+		for _, health := range []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Suspended,
+			fleet.Deleting, fleet.Behind, fleet.Healthy} {
 			counts[fleetstate.Series{Metric: runtimesByHealth.Name, First: string(health)}] += 0
 		}
 	}
 	for _, d := range ofFleet {
 		for in, n := range counts {
 			if in.Metric == d.Name {
-				to <- prometheus.MustNewConstMetric(d.Desc(), prometheus.GaugeValue, float64(n), []string{in.First, in.Second, in.Third}[:len(d.Labels)]...)
+				to <- prometheus.MustNewConstMetric(d.Desc(), prometheus.GaugeValue, float64(n),
+					[]string{in.First, in.Second, in.Third}[:len(d.Labels)]...)
 			}
 		}
 	}
@@ -262,7 +279,8 @@ func older(a, b time.Time) time.Time {
 // status does not newly record that.
 func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, is bool) {
 	r := after.Runtime
-	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest || r.Published.Digest == "" || r.Observed.Heard == nil {
+	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest ||
+		r.Published.Digest == "" || r.Observed.Heard == nil {
 		return 0, false
 	}
 	if was := before.Runtime; was != nil && was.Observed != nil && was.Observed.Digest == r.Observed.Digest {

@@ -54,17 +54,23 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		return types.NamespacedName{Namespace: "kcp-system", Name: kyma}
 	}
 	at := func(minute int) *time.Time { return new(noon.Add(time.Duration(minute) * time.Minute)) }
-	healthy := fleet.Runtime{State: v1beta2.StateReady, Health: fleet.Healthy, LastReport: at(0), Modules: []fleet.RuntimeModule{
-		{Name: "keda", Version: "1.7.0", State: v1beta2.StateReady}, {Name: "of-the-runtimes-own-making", Version: "6.6.6", State: v1beta2.StateReady},
-	}}
-	failing := fleet.Runtime{State: v1beta2.StateError, Health: fleet.Failing, LastReport: at(5), Cause: &fleet.Cause{Situation: "ModuleBroken"}, Modules: []fleet.RuntimeModule{
-		{Name: "keda", Version: "1.6.0-removed", State: v1beta2.StateError},
-	}}
+	healthy := fleet.Runtime{State: v1beta2.StateReady, Health: fleet.Healthy, LastReport: at(0),
+		Modules: []fleet.RuntimeModule{
+			{Name: "keda", Version: "1.7.0", State: v1beta2.StateReady}, {
+				Name: "of-the-runtimes-own-making", Version: "6.6.6", State: v1beta2.StateReady,
+			},
+		}}
+	failing := fleet.Runtime{State: v1beta2.StateError, Health: fleet.Failing, LastReport: at(5),
+		Cause: &fleet.Cause{Situation: "ModuleBroken"}, Modules: []fleet.RuntimeModule{
+			{Name: "keda", Version: "1.6.0-removed", State: v1beta2.StateError},
+		}}
 	s.set(p, name("one"), healthy, offered{})
 	s.set(p, name("two"), healthy, offered{})
 	s.set(p, name("two"), failing, offered{})
 	s.set(p, name("two"), failing, offered{})
-	s.set(p, name("three"), fleet.Runtime{Health: fleet.NeverReported, Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
+	s.set(p, name("three"),
+		fleet.Runtime{Health: fleet.NeverReported,
+			Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
 	p.ready = func() bool { return true }
 	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { // a report without news, which changed no status
 		r.Report = fleetstate.Report{Accepted: &bundle.AcceptedReport{}, Arrived: *at(9)}
@@ -72,20 +78,25 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	health := func(failing, never, healthy float64) map[string]float64 {
 		const name = "kyma_pull_publisher_runtime_health "
 		return map[string]float64{
-			name + "Failing": failing, name + "Silent": 0, name + "NeverReported": never, name + "Suspended": 0, name + "Deleting": 0, name + "Behind": 0, name + "Healthy": healthy,
+			name + "Failing": failing, name + "Silent": 0, name + "NeverReported": never, name + "Suspended": 0,
+			name + "Deleting": 0, name + "Behind": 0, name + "Healthy": healthy,
 		}
 	}
 	want := health(1, 1, 1)
 	maps.Copy(want, map[string]float64{
-		"kyma_pull_publisher_runtimes Ready": 1, "kyma_pull_publisher_runtimes Error": 1, "kyma_pull_publisher_runtimes ": 1,
+		"kyma_pull_publisher_runtimes Ready": 1, "kyma_pull_publisher_runtimes Error": 1,
+		"kyma_pull_publisher_runtimes ":                   1,
 		"kyma_pull_publisher_runtime_causes ModuleBroken": 1,
-		"kyma_pull_publisher_modules keda Ready":          1, "kyma_pull_publisher_modules keda Error": 1, "kyma_pull_publisher_modules keda Processing": 1,
-		"kyma_pull_publisher_modules (other) Ready": 1,
+		"kyma_pull_publisher_modules keda Ready":          1, "kyma_pull_publisher_modules keda Error": 1,
+		"kyma_pull_publisher_modules keda Processing": 1,
+		"kyma_pull_publisher_modules (other) Ready":   1,
 		// Labels are sorted by name: module, state, version.
-		"kyma_pull_publisher_module_versions keda Ready 1.7.0": 1, "kyma_pull_publisher_module_versions keda Error (other)": 1,
-		"kyma_pull_publisher_module_versions keda Processing (unknown)": 1, "kyma_pull_publisher_module_versions (other) Ready (other)": 1,
-		"kyma_pull_publisher_oldest_report_timestamp_seconds": float64(at(5).Unix()),
-		"kyma_pull_publisher_publish_pending":                 0,
+		"kyma_pull_publisher_module_versions keda Ready 1.7.0":          1,
+		"kyma_pull_publisher_module_versions keda Error (other)":        1,
+		"kyma_pull_publisher_module_versions keda Processing (unknown)": 1,
+		"kyma_pull_publisher_module_versions (other) Ready (other)":     1,
+		"kyma_pull_publisher_oldest_report_timestamp_seconds":           float64(at(5).Unix()),
+		"kyma_pull_publisher_publish_pending":                           0,
 	})
 	if got := collected(t, s); !maps.Equal(got, want) {
 		t.Errorf("exported\n%v\nwant\n%v", got, want)
@@ -95,13 +106,16 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	}
 	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { r.Pending.Add(noon) })
 	got := collected(t, s)
-	for _, gone := range []string{"kyma_pull_publisher_runtimes Error", "kyma_pull_publisher_module_versions keda Error (other)"} {
+	for _, gone := range []string{"kyma_pull_publisher_runtimes Error",
+		"kyma_pull_publisher_module_versions keda Error (other)"} {
 		if _, is := got[gone]; is {
 			t.Errorf("%s is still exported", gone)
 		}
 	}
-	if got["kyma_pull_publisher_runtime_health Failing"] != 0 || got["kyma_pull_publisher_runtime_health Healthy"] != 1 ||
-		got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(at(9).Unix()) || got["kyma_pull_publisher_publish_pending"] != 1 {
+	if got["kyma_pull_publisher_runtime_health Failing"] != 0 ||
+		got["kyma_pull_publisher_runtime_health Healthy"] != 1 ||
+		got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(at(9).Unix()) ||
+		got["kyma_pull_publisher_publish_pending"] != 1 {
 		t.Errorf("after two are gone: %v", got)
 	}
 }
@@ -136,7 +150,8 @@ func TestMetricsAddUpTheShardsOfAProcess(t *testing.T) {
 	check := func(when string, runtimes, pending float64, oldest time.Time) {
 		t.Helper()
 		got := collected(t, s)
-		if got["kyma_pull_publisher_runtimes Ready"] != runtimes || got["kyma_pull_publisher_publish_pending"] != pending ||
+		if got["kyma_pull_publisher_runtimes Ready"] != runtimes ||
+			got["kyma_pull_publisher_publish_pending"] != pending ||
 			got["kyma_pull_publisher_oldest_report_timestamp_seconds"] != float64(oldest.Unix()) {
 			t.Errorf("%s: %v", when, got)
 		}

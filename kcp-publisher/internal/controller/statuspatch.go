@@ -36,7 +36,8 @@ func (p statusPatch) Data(object client.Object) ([]byte, error) {
 		before.Modules, after.Modules = nil, nil
 	}
 	version := metav1.ObjectMeta{ResourceVersion: p.before.ResourceVersion}
-	patch, err := client.MergeFromWithOptions(&v1beta2.Kyma{ObjectMeta: version, Status: before}, client.MergeFromWithOptimisticLock{}).
+	patch, err := client.MergeFromWithOptions(&v1beta2.Kyma{ObjectMeta: version, Status: before},
+		client.MergeFromWithOptimisticLock{}).
 		Data(&v1beta2.Kyma{ObjectMeta: version, Status: after})
 	if err != nil || same || len(modules) == 0 {
 		return patch, err

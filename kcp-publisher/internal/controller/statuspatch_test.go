@@ -21,21 +21,31 @@ func convergedKyma() *v1beta2.Kyma {
 	versions := map[string]string{}
 	for i := range 20 {
 		name := fmt.Sprintf("module-%02d", i)
-		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
-		object := &v1beta2.TrackingObject{TypeMeta: metav1.TypeMeta{APIVersion: "operator.kyma-project.io/v1beta2", Kind: "Manifest"}, PartialMeta: v1beta2.PartialMeta{Name: name, Namespace: "kyma-system", Generation: 1}}
+		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{
+			Name: name, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
+		object := &v1beta2.TrackingObject{
+			TypeMeta:    metav1.TypeMeta{APIVersion: "operator.kyma-project.io/v1beta2", Kind: "Manifest"},
+			PartialMeta: v1beta2.PartialMeta{Name: name, Namespace: "kyma-system", Generation: 1},
+		}
 		kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{
-			Name: name, FQDN: "kyma-project.io/module/" + name, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady, Manifest: object, Resource: object, Template: object,
+			Name: name, FQDN: "kyma-project.io/module/" + name, Channel: "regular", Version: "1.0.0",
+			State: v1beta2.StateReady, Manifest: object, Resource: object, Template: object,
 		})
 		versions[name] = "1.0.0"
 	}
 	kyma.Status.Runtime.Published.Versions = versions
-	kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: metav1.ConditionTrue, Reason: "Ready", Message: "it reports"}}
+	kyma.Status.Conditions = []metav1.Condition{
+		{Type: v1beta2.ConditionReporting, Status: metav1.ConditionTrue, Reason: "Ready", Message: "it reports"},
+	}
 	return kyma
 }
 
 func TestStatusPatchEqualsMergePatch(t *testing.T) {
 	for what, change := range map[string]func(*v1beta2.Kyma){
-		"a module comes": func(k *v1beta2.Kyma) { k.Status.Modules = append(k.Status.Modules, v1beta2.ModuleStatus{Name: "new"}) },
+		"a module comes": func(k *v1beta2.Kyma) {
+			k.Status.Modules = append(k.Status.Modules, v1beta2.ModuleStatus{Name: "new"})
+		},
 		"nothing":        func(*v1beta2.Kyma) {},
 		"a bundle":       func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "sha256:b" },
 		"a version":      func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["module-03"] = "1.1.0" },

@@ -57,16 +57,12 @@ func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval ti
 	t.client, t.direct, t.events = api, mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
 	t.interval = min(6*pollInterval, trainInterval)
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
-	annotated := builder.WithPredicates(
-		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}),
-	)
+	annotated := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{},
+		predicate.AnnotationChangedPredicate{}))
 	err := ctrl.NewControllerManagedBy(mgr).Named("trains").
 		Watches(&fleet.PromotionPolicy{}, gathered(), changed).
-		Watches(
-			&fleet.Rollout{},
-			gatheredFor(trainSettles),
-			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}),
-		).
+		Watches(&fleet.Rollout{}, gatheredFor(trainSettles),
+			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&fleet.RolloutPolicy{}, gathered(), changed).
 		Watches(&v1beta2.ModuleTemplate{}, gathered(), annotated).
 		Watches(&v1beta2.ModuleReleaseMeta{}, gathered(), annotated).
@@ -139,18 +135,10 @@ func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (tr
 	var waves fleet.RolloutPolicyList
 	var kymas v1beta2.KymaList
 	snapshot := t.catalog.Snapshot()
-	if err := errors.Join(
-		t.direct.List(ctx, &metas, inNamespace),
-		t.direct.List(ctx, &rollouts, inNamespace),
-		t.client.List(
-			ctx,
-			&templates,
-			inNamespace,
-			client.UnsafeDisableDeepCopy,
-		),
+	if err := errors.Join(t.direct.List(ctx, &metas, inNamespace), t.direct.List(ctx, &rollouts, inNamespace),
+		t.client.List(ctx, &templates, inNamespace, client.UnsafeDisableDeepCopy),
 		t.client.List(ctx, &waves, inNamespace),
-		t.client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy),
-	); err != nil {
+		t.client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy)); err != nil {
 		return in, fmt.Errorf("read the data that PromotionPolicies depend on: %w", err)
 	}
 	in.Metas, in.Rollouts, in.Templates, in.Waves = metas.Items, rollouts.Items, templates.Items, waves.Items
@@ -162,10 +150,7 @@ func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (tr
 
 // perform promotes one version, unless the command does. It returns whether the read ModuleReleaseMeta is outdated.
 func (t *Trains) perform(
-	ctx context.Context,
-	one *train.Outcome,
-	due train.Promotion,
-	meta *v1beta2.ModuleReleaseMeta,
+	ctx context.Context, one *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,
 ) (outdated bool) {
 	if due.ByCommand {
 		t.announceDue(one, due)
@@ -185,32 +170,10 @@ func (t *Trains) perform(
 		return false
 	}
 	one.Record(due, t.now())
-	text := noted(
-		fmt.Sprintf(
-			"policy %s promoted module %s from %s to %s in channel %s, as channel %s has it",
-			due.Policy,
-			due.Module,
-			due.Had,
-			due.Version,
-			due.To,
-			due.From,
-		),
-	)
-	ctrl.LoggerFrom(
-		ctx,
-	).Info(
-		"promoted a version",
-		"policy",
-		due.Policy,
-		"module",
-		due.Module,
-		"channel",
-		due.To,
-		"from",
-		due.Had,
-		"to",
-		due.Version,
-	)
+	text := noted(fmt.Sprintf("policy %s promoted module %s from %s to %s in channel %s, as channel %s has it",
+		due.Policy, due.Module, due.Had, due.Version, due.To, due.From))
+	ctrl.LoggerFrom(ctx).Info("promoted a version", "policy", due.Policy, "module", due.Module, "channel", due.To,
+		"from", due.Had, "to", due.Version)
 	t.events.Eventf(one.Policy, meta, corev1.EventTypeNormal, fleet.PolicyVersionPromoted, "Promote", "%s", text)
 	t.events.Eventf(meta, one.Policy, corev1.EventTypeNormal, fleet.PolicyVersionPromoted, "Promote", "%s", text)
 	return false
@@ -229,12 +192,8 @@ func (t *Trains) promote(ctx context.Context, due train.Promotion, meta *v1beta2
 			c.Version = due.Version
 		}
 	}
-	err := t.client.Patch(
-		ctx,
-		meta,
-		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
-		client.FieldOwner(trainFieldManager),
-	)
+	err := t.client.Patch(ctx, meta, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(trainFieldManager))
 	if apierrors.IsForbidden(err) {
 		const advice = "give the publisher the rights of rbac/promotions.yaml (rbac.promotions of the chart), " +
 			"or set spec.promoteBy to Command"
@@ -253,24 +212,9 @@ func (t *Trains) announceDue(one *train.Outcome, due train.Promotion) {
 			}
 		}
 	}
-	t.events.Eventf(
-		one.Policy,
-		nil,
-		corev1.EventTypeNormal,
-		fleet.PolicyPromotionDue,
-		"Promote",
-		"%s",
-		noted(
-			fmt.Sprintf(
-				"module %s can be promoted from %s to %s in channel %s: run `kcp-publisher train promote %s`",
-				due.Module,
-				due.Had,
-				due.Version,
-				due.To,
-				due.Policy,
-			),
-		),
-	)
+	t.events.Eventf(one.Policy, nil, corev1.EventTypeNormal, fleet.PolicyPromotionDue, "Promote", "%s",
+		noted(fmt.Sprintf("module %s can be promoted from %s to %s in channel %s: run `kcp-publisher train promote %s`",
+			due.Module, due.Had, due.Version, due.To, due.Policy)))
 }
 
 // record writes the status of a policy if it changed.
@@ -286,32 +230,14 @@ func (t *Trains) record(ctx context.Context, one *train.Outcome) error {
 	next := one.Policy.DeepCopy()
 	next.Status = one.Status
 	blocked := train.NewlyBlocked(one.Policy, next)
-	if err := t.client.Status().Patch(
-		ctx,
-		next,
-		client.MergeFromWithOptions(one.Policy, client.MergeFromWithOptimisticLock{}),
-	); err != nil {
+	if err := t.client.Status().
+		Patch(ctx, next, client.MergeFromWithOptions(one.Policy, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write status of PromotionPolicy %s/%s: %w", next.Namespace, next.Name, err)
 	}
 	for _, at := range blocked {
-		t.events.Eventf(
-			next,
-			nil,
-			corev1.EventTypeWarning,
-			fleet.PolicyPromotionBlocked,
-			"Promote",
-			"%s",
-			noted(
-				fmt.Sprintf(
-					"module %s, version %s, channel %s: %s: %s",
-					at.Module,
-					at.Version,
-					at.Channel,
-					at.Reason,
-					at.Message,
-				),
-			),
-		)
+		t.events.Eventf(next, nil, corev1.EventTypeWarning, fleet.PolicyPromotionBlocked, "Promote", "%s",
+			noted(fmt.Sprintf("module %s, version %s, channel %s: %s: %s", at.Module, at.Version, at.Channel, at.Reason,
+				at.Message)))
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ import (
 )
 
 var watchedChanges = measure.Counters[string](measure.Definition{
-	Name: "kyma_pull_publisher_watched_changes_total", Help: "Changes of watched objects that reports of runtimes named, by watcher.",
+	Name:   "kyma_pull_publisher_watched_changes_total",
+	Help:   "Changes of watched objects that reports of runtimes named, by watcher.",
 	Labels: []string{"watcher"}, Leader: true,
 })
 
@@ -80,13 +81,15 @@ func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, re
 	}
 	before := watcher.DeepCopy()
 	condition := metav1.Condition{
-		Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonPublished, Message: "the bundles of all runtimes ask for it",
+		Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonPublished,
+		Message:            "the bundles of all runtimes ask for it",
 		ObservedGeneration: watcher.Generation, LastTransitionTime: metav1.NewTime(w.now()),
 	}
 	watcher.Status.State, watcher.Status.ObservedGeneration = v1beta2.StateReady, watcher.Generation
 	if refused != nil {
 		watcher.Status.State = v1beta2.StateError
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1beta2.ReasonRefused, noted(refused.Error())
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, v1beta2.ReasonRefused,
+			noted(refused.Error())
 	}
 	meta.SetStatusCondition(&watcher.Status.Conditions, condition)
 	if equality.Semantic.DeepEqual(before.Status, watcher.Status) {
@@ -147,19 +150,23 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			if i == maxWatchEvents {
 				break
 			}
-			note := fmt.Sprintf("watcher %s: %s %s changed in runtime %s", news.watcher.Name, news.watcher.GVR().GroupResource(), strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), runtime)
+			note := fmt.Sprintf("watcher %s: %s %s changed in runtime %s", news.watcher.Name,
+				news.watcher.GVR().GroupResource(), strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), runtime)
 			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
 				note += fmt.Sprintf(", and %d more", more)
 			}
 			// The API server counts equal Events instead of repeating them, so the object must be part of their identity.
 			about := &corev1.ObjectReference{
-				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace, Name: news.watcher.Name,
+				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace,
+				Name:      news.watcher.Name,
 				FieldPath: o.Namespace + "/" + o.Name,
 			}
-			k.Events.Eventf(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, "Ingest", "%s", noted(note))
+			k.Events.Eventf(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, "Ingest", "%s",
+				noted(note))
 		}
 		if news.trouble != "" {
-			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed, "Ingest", "%s", noted(fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble)))
+			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed, "Ingest", "%s",
+				noted(fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble)))
 		}
 	}
 }

@@ -24,16 +24,38 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 		news    int
 		objects []string // nil for any
 	}{
-		"nothing":                      {nil, 0, []string{}},
-		"what was told before":         {[]bundle.ReportedWatch{{Watcher: "a", Since: 15, Objects: []bundle.WatchedObject{old}}}, 0, []string{}},
-		"the newer of two":             {[]bundle.ReportedWatch{{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent, old}}}, 1, []string{"recent"}},
-		"a watcher that is not there":  {[]bundle.ReportedWatch{{Watcher: "c", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 0, []string{}},
-		"a sequence that is to come":   {[]bundle.ReportedWatch{{Watcher: "a", Since: 21, Objects: []bundle.WatchedObject{recent}}}, 0, []string{}},
-		"the same watcher twice":       {[]bundle.ReportedWatch{{Watcher: "a", Since: 20}, {Watcher: "a", Since: 20}}, 1, []string{}},
-		"a name that is none":          {[]bundle.ReportedWatch{{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{{Name: "a\nb", Since: 20}}}}, 1, []string{}},
-		"more than a report may name":  {[]bundle.ReportedWatch{flood, {Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, nil},
-		"trouble without any objects":  {[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Trouble: "forbidden"}}, 1, []string{}},
-		"two watchers with one object": {[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}}, {Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, []string{"recent", "recent"}},
+		"nothing": {nil, 0, []string{}},
+		"what was told before": {
+			[]bundle.ReportedWatch{{Watcher: "a", Since: 15, Objects: []bundle.WatchedObject{old}}}, 0, []string{},
+		},
+		"the newer of two": {
+			[]bundle.ReportedWatch{{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent, old}}}, 1,
+			[]string{"recent"},
+		},
+		"a watcher that is not there": {
+			[]bundle.ReportedWatch{{Watcher: "c", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 0, []string{},
+		},
+		"a sequence that is to come": {
+			[]bundle.ReportedWatch{{Watcher: "a", Since: 21, Objects: []bundle.WatchedObject{recent}}}, 0, []string{},
+		},
+		"the same watcher twice": {
+			[]bundle.ReportedWatch{{Watcher: "a", Since: 20}, {Watcher: "a", Since: 20}}, 1, []string{},
+		},
+		"a name that is none": {
+			[]bundle.ReportedWatch{
+				{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{{Name: "a\nb", Since: 20}}},
+			}, 1, []string{},
+		},
+		"more than a report may name": {
+			[]bundle.ReportedWatch{flood, {Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, nil,
+		},
+		"trouble without any objects": {
+			[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Trouble: "forbidden"}}, 1, []string{},
+		},
+		"two watchers with one object": {
+			[]bundle.ReportedWatch{{Watcher: "b", Since: 20, Objects: []bundle.WatchedObject{recent}},
+				{Watcher: "a", Since: 20, Objects: []bundle.WatchedObject{recent}}}, 2, []string{"recent", "recent"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			news := newsOf(bundle.Report{Sequence: 20, Watched: c.watched}, watchers, 15)
@@ -43,7 +65,8 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 					objects = append(objects, o.Name)
 				}
 			}
-			if len(news) != c.news || c.objects != nil && !slices.Equal(objects, c.objects) || len(objects) > bundle.MaxWatchedReported {
+			if len(news) != c.news || c.objects != nil && !slices.Equal(objects, c.objects) ||
+				len(objects) > bundle.MaxWatchedReported {
 				t.Errorf("got %d news with %v", len(news), objects)
 			}
 		})
@@ -56,7 +79,9 @@ func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 	k.Watchers.accepted.Store(&[]bundle.Watcher{{Name: "settings", Version: "v1", Resource: "configmaps"}})
 	watched := bundle.ReportedWatch{Watcher: "settings", Since: 20, Trouble: strings.Repeat("x", 9000)}
 	for i := range 50 {
-		watched.Objects = append(watched.Objects, bundle.WatchedObject{Namespace: "shop", Name: fmt.Sprint("c-", i), Since: 20})
+		watched.Objects = append(watched.Objects, bundle.WatchedObject{
+			Namespace: "shop", Name: fmt.Sprint("c-", i), Since: 20,
+		})
 	}
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ReportSequence: 15}

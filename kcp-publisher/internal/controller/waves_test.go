@@ -56,7 +56,10 @@ const pinnedName, promotedModule, promotedChannel = "pinned", "keda", "regular"
 // percent.
 func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 	t.Helper()
-	w := &waves{T: t, surroundings: s, now: trusttest.Now, place: store.NewMemory(), digests: map[string]digest.Digest{}, pushes: map[string]int{}}
+	w := &waves{
+		T: t, surroundings: s, now: trusttest.Now, place: store.NewMemory(), digests: map[string]digest.Digest{},
+		pushes: map[string]int{},
+	}
 	objects := []client.Object{w.policy()}
 	for _, version := range s.versions {
 		objects = append(objects, &v1beta2.ModuleTemplate{
@@ -78,7 +81,9 @@ func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 		}
 		kyma := kymaNamed(name, name, w.now.Add(-time.Hour))
 		kyma.Finalizers = []string{v1beta2.FinalizerKyma}
-		kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: name, Key: &v1beta2.RuntimeKey{Thumbprint: s.victimKey.thumbprint, PublicKey: public}}
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+			ID: name, Key: &v1beta2.RuntimeKey{Thumbprint: s.victimKey.thumbprint, PublicKey: public},
+		}
 		if name == pinnedName {
 			kyma.Annotations = map[string]string{v1beta2.AnnotationPinnedVersions: promotedModule + "=" + s.versions[0]}
 		}
@@ -87,10 +92,13 @@ func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 	scheme := runtime.NewScheme()
 	w.must(v1beta2.AddToScheme(scheme))
 	w.must(fleet.AddToScheme(scheme))
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&v1beta2.Kyma{}, &fleet.Rollout{}).
-		WithIndex(&v1beta2.Kyma{}, indexRuntime, func(o client.Object) []string { return []string{plan.Claimed(o.(*v1beta2.Kyma))} }).
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
+		WithStatusSubresource(&v1beta2.Kyma{}, &fleet.Rollout{}).
+		WithIndex(&v1beta2.Kyma{}, indexRuntime,
+			func(o client.Object) []string { return []string{plan.Claimed(o.(*v1beta2.Kyma))} }).
 		WithInterceptorFuncs(interceptor.Funcs{
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+				opts ...client.SubResourcePatchOption) error {
 				if _, is := o.(*v1beta2.Kyma); is {
 					w.patches++
 				}
@@ -104,12 +112,15 @@ func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 func (w *waves) policy() *fleet.RolloutPolicy {
 	deadline := metav1.Duration{Duration: time.Hour}
 	wave := func(name string, percent int32) fleet.Wave {
-		return fleet.Wave{Name: name, Percent: &percent, Deadline: deadline, FailsOn: []fleet.Symptom{fleet.SymptomError}}
+		return fleet.Wave{
+			Name: name, Percent: &percent, Deadline: deadline, FailsOn: []fleet.Symptom{fleet.SymptomError},
+		}
 	}
 	return &fleet.RolloutPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "careful"},
-		Spec: fleet.RolloutPolicySpec{Course: fleet.Course{OnFailure: fleet.OnFailureRollback, OfflineAfter: metav1.Duration{Duration: time.Hour},
-			Waves: []fleet.Wave{wave("canaries", 1), wave("tenth", 10), wave("all", 100)}}},
+		Spec: fleet.RolloutPolicySpec{
+			Course: fleet.Course{OnFailure: fleet.OnFailureRollback, OfflineAfter: metav1.Duration{Duration: time.Hour},
+				Waves: []fleet.Wave{wave("canaries", 1), wave("tenth", 10), wave("all", 100)}}},
 	}
 }
 
@@ -124,15 +135,22 @@ func (w *waves) must(err error) {
 func (w *waves) restart() {
 	now := func() time.Time { return w.now }
 	publisher, err := publish.New(publish.Options{
-		Place: w.place, Keys: publish.Keys{Root: w.newest, Former: []trust.Root{w.first}, Signer: w.own.signer}, Validity: 365 * 24 * time.Hour,
-		Recheck: 365 * 24 * time.Hour, Now: now, Components: component.NewReader(component.Options{Sources: []component.Source{modules{w.components, new(bool)}}}),
+		Place: w.place, Keys: publish.Keys{Root: w.newest, Former: []trust.Root{w.first}, Signer: w.own.signer},
+		Validity: 365 * 24 * time.Hour,
+		Recheck:  365 * 24 * time.Hour, Now: now, Components: component.NewReader(component.Options{
+			Sources: []component.Source{modules{w.components, new(bool)}},
+		}),
 	})
 	w.must(err)
 	recorder := events.NewFakeRecorder(0)
 	recorder.Events = nil
-	catalog := &Catalog{Reader: w.api, Namespace: "kcp-system", Changed: make(chan event.GenericEvent, 10*len(w.names)), moved: make(chan event.GenericEvent, 10)}
+	catalog := &Catalog{
+		Reader: w.api, Namespace: "kcp-system", Changed: make(chan event.GenericEvent, 10*len(w.names)),
+		moved: make(chan event.GenericEvent, 10),
+	}
 	w.kymas = &Kymas{
-		Client: w.api, direct: w.api, Events: recorder, Publisher: publisher, Catalog: catalog, Place: w.place, Keys: &Keys{Publisher: publisher},
+		Client: w.api, direct: w.api, Events: recorder, Publisher: publisher, Catalog: catalog, Place: w.place,
+		Keys:         &Keys{Publisher: publisher},
 		PollInterval: 10 * time.Second, Slimmer: NewSlimmer(), Rules: plan.Rules{Silence: 24 * time.Hour}, Now: now,
 		Rollouts:    Rollouts{Client: w.api, Events: recorder, Catalog: catalog, Interval: time.Second, Now: now},
 		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
@@ -153,7 +171,9 @@ func (w *waves) look() {
 	}
 	for _, name := range w.names {
 		for again, looks := true, 0; again && looks < 5; looks++ {
-			result, err := w.kymas.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "kcp-system", Name: name}})
+			result, err := w.kymas.Reconcile(ctx, ctrl.Request{
+				NamespacedName: client.ObjectKey{Namespace: "kcp-system", Name: name},
+			})
 			w.must(err)
 			again = result.RequeueAfter > 0 && result.RequeueAfter < time.Second // a postponed status
 		}
@@ -178,7 +198,8 @@ func (w *waves) agents() {
 		if digest.FromBytes(fetched.Bytes) == w.digests[name] {
 			continue
 		}
-		verified, err := bundle.Verify(fetched, bundle.Trust{Root: w.newest, Runtime: name, KeyThumbprint: w.victimKey.thumbprint}, w.now)
+		verified, err := bundle.Verify(fetched,
+			bundle.Trust{Root: w.newest, Runtime: name, KeyThumbprint: w.victimKey.thumbprint}, w.now)
 		w.must(err)
 		opened, err := store.FetchBundle(w.Context(), repository, verified)
 		w.must(err)
@@ -188,11 +209,14 @@ func (w *waves) agents() {
 		}
 		w.sequence = bundle.NextSequence(w.sequence, w.now)
 		p := opened.Statement.Predicate
-		report := bundle.Report{Runtime: name, Fleet: w.newest.Fleet, Sequence: w.sequence, Time: w.now.UTC().Truncate(time.Second),
+		report := bundle.Report{Runtime: name, Fleet: w.newest.Fleet, Sequence: w.sequence,
+			Time:     w.now.UTC().Truncate(time.Second),
 			Observed: &bundle.Observed{Epoch: p.Epoch, Sequence: p.Sequence, Digest: opened.Digest},
 			Kyma:     &bundle.ReportedKyma{Spec: opened.State.Kyma.Spec, Generation: 1}}
 		for _, m := range opened.State.Manifests {
-			report.Modules = append(report.Modules, bundle.ReportedModule{Name: m.Module, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady})
+			report.Modules = append(report.Modules, bundle.ReportedModule{
+				Name: m.Module, Channel: m.Channel, Version: m.Version, State: v1beta2.StateReady,
+			})
 		}
 		blob, err := bundle.ComposeReport(report, w.victimKey.signer)
 		w.must(err)
@@ -217,7 +241,8 @@ func (w *waves) wantShown(name string, opened bundle.Bundle) {
 	shown := spec.Channels[0].Version
 	stays := bundle.Older(shown, version) && len(opened.State.Problems) == 1
 	if shown != version && !stays || !slices.Equal(templates, []string{"keda-" + shown}) {
-		w.Errorf("%s gets version %s, and is shown channel %+v and templates %v", name, version, spec.Channels, templates)
+		w.Errorf("%s gets version %s, and is shown channel %+v and templates %v", name, version, spec.Channels,
+			templates)
 	}
 }
 
@@ -245,7 +270,9 @@ func (w *waves) rollout() *fleet.Rollout {
 	if len(all.Items) == 0 {
 		return nil
 	}
-	return new(slices.MaxFunc(all.Items, func(a, b fleet.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }))
+	return new(slices.MaxFunc(all.Items, func(a, b fleet.Rollout) int {
+		return int(a.Spec.Revision - b.Spec.Revision)
+	}))
 }
 
 // settle runs publisher and runtimes in turn until nothing changes.
@@ -293,7 +320,8 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 	}
 }
 
-// wantHeldRuntimesUnwritten checks that the statuses of waiting runtimes are not written, and that the reason is known anyway.
+// wantHeldRuntimesUnwritten checks that the statuses of waiting runtimes are not written, and that the reason is known
+// anyway.
 func (w *waves) wantHeldRuntimesUnwritten() {
 	w.Helper()
 	var kymas v1beta2.KymaList
@@ -305,7 +333,8 @@ func (w *waves) wantHeldRuntimesUnwritten() {
 		if len(kyma.Status.Modules) != 1 || kyma.Status.Modules[0].Message != "" {
 			continue
 		}
-		if plan.NewHolders(rollouts).Of(kyma)[promotedModule].Why == "rollout keda-regular-1 holds version 1.1.0: wave all" {
+		if plan.NewHolders(rollouts).
+			Of(kyma)[promotedModule].Why == "rollout keda-regular-1 holds version 1.1.0: wave all" {
 			held++
 		}
 	}
@@ -334,7 +363,8 @@ func TestRuntimeGetsAllowedVersionsDespiteRolloutEdits(t *testing.T) {
 			{2, "a promotion", func() { version = min(version+1, len(s.versions)-1); w.promote(s.versions[version]) }},
 			{1, "the channel goes back", func() {
 				// After the end of a rollout that is a downgrade, which no runtime follows.
-				if r := w.rollout(); r != nil && r.Status.State != fleet.RolloutSucceeded && s.versions[version] == r.Spec.To {
+				if r := w.rollout(); r != nil && r.Status.State != fleet.RolloutSucceeded &&
+					s.versions[version] == r.Spec.To {
 					version = slices.Index(s.versions, r.Spec.From)
 					w.promote(r.Spec.From)
 				}

@@ -14,7 +14,8 @@ import (
 func TestLeftOutTemplateEmitsOneEvent(t *testing.T) {
 	snapshot := func(padding int) *catalog.Snapshot {
 		s, err := catalog.New([]v1beta2.ModuleTemplate{{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "kcp-system", Name: "keda-1.0.0", Annotations: map[string]string{"padding": strings.Repeat("x", padding)},
+			Namespace: "kcp-system", Name: "keda-1.0.0",
+			Annotations: map[string]string{"padding": strings.Repeat("x", padding)},
 		}}}, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +31,8 @@ func TestLeftOutTemplateEmitsOneEvent(t *testing.T) {
 	if n := len(recorder.Events); n != 1 {
 		t.Fatalf("got %d Events, want one", n)
 	}
-	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonLeftOut) || !strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: 1048653 bytes") {
+	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonLeftOut) ||
+		!strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: 1048653 bytes") {
 		t.Errorf("got Event %q", event)
 	}
 }

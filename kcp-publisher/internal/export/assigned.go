@@ -17,13 +17,10 @@ const maxChain = 1000
 
 // Assigned returns one list of runtimes for each time, with the module versions of the bundles that were in force then.
 // A bundle is in force from its signed time of issue until that of the next one. Each of the given runtimes names its
-// newest bundle, from which Assigned follows the signed chain back. A list omits a runtime without a bundle at that time.
-// unread has the runtimes whose bundles could not be read back to all times; no list contains them.
+// newest bundle, from which Assigned follows the signed chain back. A list omits a runtime without a bundle at that
+// time. unread has the runtimes whose bundles could not be read back to all times; no list contains them.
 func Assigned(
-	ctx context.Context,
-	options Options,
-	runtimes []inventory.Runtime,
-	times ...time.Time,
+	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {
 	g := &gathering{Options: options}
 	at = make([][]inventory.Runtime, len(times))
@@ -48,9 +45,7 @@ func Assigned(
 
 // assigned returns the state of one runtime at each time, nil before its first bundle.
 func (g *gathering) assigned(
-	ctx context.Context,
-	r *inventory.Runtime,
-	times []time.Time,
+	ctx context.Context, r *inventory.Runtime, times []time.Time,
 ) ([]*inventory.Runtime, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(r.ID))
 	if err != nil {

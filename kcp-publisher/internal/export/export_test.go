@@ -52,7 +52,9 @@ func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{
-		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{
+			"uploadpurging": map[any]any{"enabled": false},
+		},
 	}}
 	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
 	server := httptest.NewServer(handlers.NewApp(context.WithoutCancel(t.Context()), config))
@@ -117,7 +119,9 @@ func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Mani
 	blob := bundle.NewBlob("application/x-tar", f.noise(sizeBytes))
 	f.push("modules/"+name, blob)
 	return bundle.Manifest{
-		Name: name, Module: name, Version: "1.0.0", Spec: v1beta2.ManifestSpec{Version: "1.0.0", LocalizedImages: images},
+		Name: name, Module: name, Version: "1.0.0", Spec: v1beta2.ManifestSpec{
+			Version: "1.0.0", LocalizedImages: images,
+		},
 		Content: []bundle.Content{{
 			Name: "raw-manifest", Repository: f.host + "/modules/" + name, MediaType: blob.Descriptor.MediaType,
 			Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
@@ -146,16 +150,9 @@ func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.D
 		IssuedAt: noon.Add(f.later), ExpiresAt: noon.Add(f.later + time.Hour),
 	}, f.keys.Signer)
 	f.must(err)
-	f.must(
-		store.PushBundle(
-			f.t.Context(),
-			f.place,
-			runtime,
-			documents,
-			manifest,
-			func(digest.Digest) bool { return false },
-		),
-	)
+	f.must(store.PushBundle(f.t.Context(), f.place, runtime, documents, manifest, func(digest.Digest) bool {
+		return false
+	}))
 	f.last[runtime] = &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
 	return manifest.Descriptor.Digest
 }
@@ -269,7 +266,8 @@ func TestOffersOfARuntimeAreExported(t *testing.T) {
 	keda, nats := f.module("keda", 1000), f.module("nats", 1000, f.host+"/lab/nats:1")
 	nats.Channel = "regular"
 	nats.Release = []bundle.Content{{
-		Name: "component", Repository: f.host + "/modules/nats", MediaType: proof.Descriptor.MediaType, Digest: proof.Descriptor.Digest, SizeBytes: proof.Descriptor.Size,
+		Name: "component", Repository: f.host + "/modules/nats", MediaType: proof.Descriptor.MediaType,
+		Digest: proof.Descriptor.Digest, SizeBytes: proof.Descriptor.Size,
 	}}
 	f.publishState("berlin", bundle.DesiredState{
 		CRDs: []string{}, Manifests: []bundle.Manifest{keda}, Offers: []bundle.Manifest{nats},
@@ -278,7 +276,8 @@ func TestOffersOfARuntimeAreExported(t *testing.T) {
 			Agent:    f.host + "/lab/agent@" + agent.Descriptor.Digest.String(),
 		},
 	})
-	for name, c := range map[string]struct{ offers, images bool }{"everything": {true, true}, "contents": {true, false}, "only the requested modules": {false, true}} {
+	for name, c := range map[string]struct{ offers, images bool }{"everything": {true, true}, "contents": {true, false},
+		"only the requested modules": {false, true}} {
 		options := f.options("berlin")
 		options.Offers, options.Images = c.offers, c.images
 		parcel := f.gather(options)
@@ -302,10 +301,20 @@ func TestExportErrorsNameTheCause(t *testing.T) {
 		options func(*Options)
 		want    string
 	}{
-		"a runtime without a bundle": {func(o *Options) { o.Runtimes = []string{"munich"} }, "runtime munich: nothing is published for it"},
-		"a missing bundle":           {func(o *Options) { o.Since = map[string]digest.Digest{"berlin": digest.FromString("x")} }, "is not in the registry any more: export without --since"},
-		"a missing image":            {func(o *Options) { o.Images = true }, "module keda: image " + f.host + "/lab/keda:gone"},
-		"a bundle of another signer": {func(o *Options) { o.Keys.Root = newFleet(t).keys.Root }, "refused (UnknownKey)"},
+		"a runtime without a bundle": {
+			func(o *Options) { o.Runtimes = []string{"munich"} }, "runtime munich: nothing is published for it",
+		},
+		"a missing bundle": {
+			func(o *Options) {
+				o.Since = map[string]digest.Digest{"berlin": digest.FromString("x")}
+			}, "is not in the registry any more: export without --since",
+		},
+		"a missing image": {
+			func(o *Options) { o.Images = true }, "module keda: image " + f.host + "/lab/keda:gone",
+		},
+		"a bundle of another signer": {
+			func(o *Options) { o.Keys.Root = newFleet(t).keys.Root }, "refused (UnknownKey)",
+		},
 	} {
 		options := f.options("berlin")
 		c.options(&options)
@@ -335,19 +344,15 @@ func (f *fleet) image(name string, platforms ...string) (bundle.Blob, map[string
 		return blob
 	}
 	for _, platform := range platforms {
-		layer, config := bundle.NewBlob(
-			ocispec.MediaTypeImageLayer,
-			f.noise(1000),
-		), bundle.NewBlob(
-			ocispec.MediaTypeImageConfig,
-			[]byte(`{}`),
-		)
+		layer, config := bundle.NewBlob(ocispec.MediaTypeImageLayer, f.noise(1000)),
+			bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte(`{}`))
 		f.push(repository, layer)
 		f.push(repository, config)
 		manifest := push(ocispec.MediaTypeImageManifest, ocispec.Manifest{
 			Versioned: specs.Versioned{
 				SchemaVersion: 2,
-			}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor},
+			}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor,
+			Layers: []ocispec.Descriptor{layer.Descriptor},
 		}, "")
 		parts := strings.Split(platform, "/")
 		manifest.Descriptor.Platform = &ocispec.Platform{OS: parts[0], Architecture: parts[1]}

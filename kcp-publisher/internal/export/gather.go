@@ -176,9 +176,7 @@ func (g *gathering) bundle(ctx context.Context, runtime, reference string) (publ
 
 // verified reads a bundle without its documents, and verifies its signature.
 func (g *gathering) verified(
-	ctx context.Context,
-	repository store.Reader,
-	runtime, reference string,
+	ctx context.Context, repository store.Reader, runtime, reference string,
 ) (bundle.Verified, bundle.Blob, error) {
 	fetched, err := store.Fetch(ctx, repository, reference)
 	if err != nil {
@@ -232,11 +230,7 @@ func (g *gathering) needsOf(ctx context.Context, runtime string, b published, ne
 
 // module adds the blobs of a module, or only the proof of its release.
 func (g *gathering) module(
-	ctx context.Context,
-	needs []need,
-	runtime string,
-	m bundle.Manifest,
-	whole bool,
+	ctx context.Context, needs []need, runtime string, m bundle.Manifest, whole bool,
 ) ([]need, error) {
 	wrapped := func(err error) error { return fmt.Errorf("module %s: %w", m.Module, err) }
 	for _, c := range m.Release {
@@ -270,10 +264,7 @@ func (g *gathering) module(
 
 // image adds an image that the operator configured or that a module names.
 func (g *gathering) image(
-	ctx context.Context,
-	needs []need,
-	runtime, reference string,
-	configured bool,
+	ctx context.Context, needs []need, runtime, reference string, configured bool,
 ) ([]need, error) {
 	found, err := g.images.find(ctx, reference, configured)
 	if err != nil {
@@ -341,7 +332,8 @@ func (g *gathering) trust(ctx context.Context) error {
 			return err
 		}
 		for i, blob := range []bundle.Blob{
-			bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), bundle.NewBlob(bundle.MediaTypeRoot, data), bundle.EmptyBlob(),
+			bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), bundle.NewBlob(bundle.MediaTypeRoot, data),
+			bundle.EmptyBlob(),
 		} {
 			n := need{kind: KindRoot, name: fmt.Sprintf("version %d", version), item: airgap.InMemory(blob)}
 			if i == 0 {

@@ -71,7 +71,9 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 			if manifest != nil {
 				item = airgap.InMemory(bundle.NewBlob(d.MediaType, manifest))
 			}
-			found.needs = append(found.needs, need{kind: KindImage, name: text, repository: bundle.ImageRepository(named.Name()), item: item})
+			found.needs = append(found.needs, need{
+				kind: KindImage, name: text, repository: bundle.ImageRepository(named.Name()), item: item,
+			})
 		},
 	}
 	if !pinned && airgap.IsImageIndex(root.MediaType) && len(f.platforms) > 0 { // a digest covers all platforms
@@ -92,7 +94,9 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	}
 	name := bundle.ImageRepository(named.Name()) + ":" + tag
 	found.needs[0].reference = name
-	found.image = bundle.CarriedImage{Reference: text, Name: name, MediaType: root.MediaType, Digest: root.Digest, SizeBytes: root.Size}
+	found.image = bundle.CarriedImage{
+		Reference: text, Name: name, MediaType: root.MediaType, Digest: root.Digest, SizeBytes: root.Size,
+	}
 	if f.found == nil {
 		f.found = map[string]foundImage{}
 	}
@@ -101,7 +105,9 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 }
 
 // filtered returns an index with only the selected platforms.
-func filtered(ctx context.Context, from store.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform) (bundle.Blob, error) {
+func filtered(
+	ctx context.Context, from store.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform,
+) (bundle.Blob, error) {
 	data, err := store.FetchBlob(ctx, from, d, airgap.MaxImageManifestBytes)
 	if err != nil {
 		return bundle.Blob{}, err
@@ -117,7 +123,8 @@ func filtered(ctx context.Context, from store.Fetcher, d ocispec.Descriptor, pla
 		}
 		offered = append(offered, platformName(*m.Platform))
 		return !slices.ContainsFunc(platforms, func(p ocispec.Platform) bool {
-			return p.OS == m.Platform.OS && p.Architecture == m.Platform.Architecture && (p.Variant == "" || p.Variant == m.Platform.Variant)
+			return p.OS == m.Platform.OS && p.Architecture == m.Platform.Architecture &&
+				(p.Variant == "" || p.Variant == m.Platform.Variant)
 		})
 	})
 	if len(index.Manifests) == 0 {
@@ -187,7 +194,8 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 	before, err := store.Fetch(ctx, repository, tag)
 	if err == nil {
 		v, refused := bundle.VerifyCarried(before, g.Keys.Root)
-		if refused == nil && v.List.Digest == list.Descriptor.Digest && v.Predicate.Epoch == g.Keys.Root.Epoch && g.Now.Before(v.Predicate.ExpiresAt) {
+		if refused == nil && v.List.Digest == list.Descriptor.Digest && v.Predicate.Epoch == g.Keys.Root.Epoch &&
+			g.Now.Before(v.Predicate.ExpiresAt) {
 			return bundle.NewBlob(ocispec.MediaTypeImageManifest, before.Bytes), nil
 		}
 	} else if !errors.Is(err, store.ErrNotFound) {
@@ -207,7 +215,9 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 
 // predicate orders the list by the sequence of its bundles. The list expires with the first of them.
 func (g *gathering) predicate() bundle.CarriedPredicate {
-	p := bundle.CarriedPredicate{Epoch: g.Keys.Root.Epoch, Sequence: g.Now.UnixMilli(), IssuedAt: g.Now.UTC().Truncate(time.Second)}
+	p := bundle.CarriedPredicate{
+		Epoch: g.Keys.Root.Epoch, Sequence: g.Now.UnixMilli(), IssuedAt: g.Now.UTC().Truncate(time.Second),
+	}
 	for _, s := range g.statements {
 		p.Sequence = max(p.Sequence, s.Sequence)
 		if p.ExpiresAt.IsZero() || s.ExpiresAt.Before(p.ExpiresAt) {

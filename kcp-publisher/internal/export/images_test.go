@@ -66,7 +66,8 @@ func TestImagesAreExportedForTheSelectedPlatforms(t *testing.T) {
 	}
 	options := f.options("berlin")
 	options.Images, options.Platforms = true, linux("s390x")
-	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), `only for ["linux/amd64" "linux/arm64"]`) {
+	if _, err := Gather(t.Context(), options); err == nil ||
+		!strings.Contains(err.Error(), `only for ["linux/amd64" "linux/arm64"]`) {
 		t.Errorf("a missing platform: %v", err)
 	}
 }
@@ -110,7 +111,10 @@ func TestImageThatImportRefusesIsNotExported(t *testing.T) {
 	to, err := f.registries.Repository(f.host + "/lab/keda")
 	f.must(err)
 	for depth := 3; depth <= airgap.MaxImageDepth; depth++ { // index, image and layers are three levels
-		data, err := json.Marshal(ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex, Manifests: []ocispec.Descriptor{index.Descriptor}})
+		data, err := json.Marshal(ocispec.Index{
+			Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex,
+			Manifests: []ocispec.Descriptor{index.Descriptor},
+		})
 		f.must(err)
 		index = bundle.NewBlob(ocispec.MediaTypeImageIndex, data)
 		f.must(store.PushManifest(t.Context(), to, index, fmt.Sprint("nested-", depth)))
@@ -142,7 +146,8 @@ func TestImageListNamesItsBundlesAndTime(t *testing.T) {
 		}
 		for _, r := range parcel.Layout.References {
 			if strings.HasPrefix(r.Name, bundle.CarriedRepository+":") {
-				verified, err := bundle.VerifyCarried(bundle.Fetched(bundle.NewBlob(r.Descriptor.MediaType, read(r.Descriptor.Digest))), f.keys.Root)
+				verified, err := bundle.VerifyCarried(
+					bundle.Fetched(bundle.NewBlob(r.Descriptor.MediaType, read(r.Descriptor.Digest))), f.keys.Root)
 				f.must(err)
 				found, err := bundle.DecodeCarried(read(verified.List.Digest))
 				f.must(err)
@@ -159,7 +164,8 @@ func TestImageListNamesItsBundlesAndTime(t *testing.T) {
 	if len(first.Bundles) != 1 || first.Bundles[0] != (bundle.CarriedBundle{Runtime: "berlin", Digest: published}) {
 		t.Errorf("the list is for %v", first.Bundles)
 	}
-	if made.Sequence != noon.UnixMilli() || made.Epoch != 1 || !made.IssuedAt.Equal(noon) || !made.ExpiresAt.After(made.IssuedAt) {
+	if made.Sequence != noon.UnixMilli() || made.Epoch != 1 || !made.IssuedAt.Equal(noon) ||
+		!made.ExpiresAt.After(made.IssuedAt) {
 		t.Errorf("it says %+v", made)
 	}
 	f.image("lab/keda:1", "linux/arm64") // the tag moves, the bundle does not change

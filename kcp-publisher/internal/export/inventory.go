@@ -8,14 +8,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// Contents finds the images of the versions that runtimes run: those that the modules list and those that their rendered
-// objects use. It reads one bundle for each version, of a runtime that reports it, and verifies the bundle's signature.
-// If a bundle cannot be read, it tries at most maxBundlesTried other runtimes. Options.Runtimes, Since and Images have no
-// effect.
+// Contents finds the images of the versions that runtimes run: those that the modules list and those that their
+// rendered objects use. It reads one bundle for each version, of a runtime that reports it, and verifies the bundle's
+// signature. If a bundle cannot be read, it tries at most maxBundlesTried other runtimes. Options.Runtimes, Since and
+// Images have no effect.
 func Contents(
-	ctx context.Context,
-	options Options,
-	runtimes []inventory.Runtime,
+	ctx context.Context, options Options, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
 	g := &gathering{Options: options, used: usedImages{}}
 	found := map[inventory.Module]inventory.Content{}
@@ -39,7 +37,9 @@ func Contents(
 			}
 			tried[m]++
 			if err != nil {
-				found[m] = inventory.Content{Problem: fmt.Sprintf("read bundle %s of runtime %s: %v", r.Bundle, r.ID, err)}
+				found[m] = inventory.Content{
+					Problem: fmt.Sprintf("read bundle %s of runtime %s: %v", r.Bundle, r.ID, err),
+				}
 				continue
 			}
 			content, inBundle := g.contentOf(ctx, r.ID, m, b)
@@ -59,10 +59,7 @@ const maxBundlesTried = 3
 
 // contentOf returns the images of a module in a bundle, and reports whether the bundle has it in that version.
 func (g *gathering) contentOf(
-	ctx context.Context,
-	runtime string,
-	of inventory.Module,
-	b published,
+	ctx context.Context, runtime string, of inventory.Module, b published,
 ) (inventory.Content, bool) {
 	for _, m := range b.State.All() {
 		if m.Module != of.Name || m.Version != of.Version {

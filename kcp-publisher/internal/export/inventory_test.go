@@ -34,7 +34,8 @@ func TestContentsOfReportedVersionsComeFromTheReportedBundles(t *testing.T) {
 	}
 	got, err := Contents(t.Context(), options, runtimes)
 	f.must(err)
-	if want := (inventory.Content{Images: []string{"lab/keda:1", "lab/helper:1"}}); !reflect.DeepEqual(got[keda], want) {
+	if want := (inventory.Content{Images: []string{"lab/keda:1", "lab/helper:1"}}); !reflect.DeepEqual(got[keda],
+		want) {
 		t.Errorf("keda has %+v, want %+v", got[keda], want)
 	}
 	if problem := got[mail].Problem; !strings.Contains(problem, "no objects") {

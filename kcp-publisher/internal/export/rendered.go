@@ -45,11 +45,17 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("module %s: find the images of its objects: %w; --renderer=none exports only the images that modules list", m.Module, err)
+			return nil,
+				fmt.Errorf(
+					"module %s: find the images of its objects: %w; --renderer=none exports only the images that "+
+						"modules list", m.Module, err)
 		}
 		for _, text := range unlisted(used, m.Spec.LocalizedImages) {
 			if needs, err = g.image(ctx, needs, runtime, text, false); err != nil {
-				return nil, fmt.Errorf("module %s uses it and does not list it: %w; --renderer=none exports only the images that modules list, --offers=false leaves out modules that are only offered", m.Module, err)
+				return nil,
+					fmt.Errorf(
+						"module %s uses it and does not list it: %w; --renderer=none exports only the images that "+
+							"modules list, --offers=false leaves out modules that are only offered", m.Module, err)
 			}
 		}
 	}
@@ -112,7 +118,8 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 		if err != nil {
 			return nil, err
 		}
-		if question.Contents[c.Digest], err = store.FetchBlob(ctx, from, c.Descriptor(), bundle.MaxLayerBytes); err != nil {
+		if question.Contents[c.Digest], err = store.FetchBlob(ctx, from, c.Descriptor(),
+			bundle.MaxLayerBytes); err != nil {
 			return nil, fmt.Errorf("content %s: %w", c.Name, err)
 		}
 	}

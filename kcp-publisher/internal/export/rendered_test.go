@@ -33,7 +33,8 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	used, _ := f.image("lab/helper:1", "linux/amd64")
 	f.publish("berlin", f.installed("keda", f.host+"/lab/keda:1"), f.installed("mail"))
 	f.publish("munich", f.installed("keda", f.host+"/lab/keda:1"))
-	report, err := bundle.ComposeReport(bundle.Report{Runtime: "berlin", Sequence: 1, Time: noon, KubernetesVersion: "v1.33.1"}, f.keys.Signer)
+	report, err := bundle.ComposeReport(bundle.Report{Runtime: "berlin", Sequence: 1, Time: noon,
+		KubernetesVersion: "v1.33.1"}, f.keys.Signer)
 	f.must(err)
 	f.must(store.PushReport(t.Context(), f.place, "berlin", report))
 	var asked []string
@@ -52,7 +53,8 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	if got := strings.Join(asked, ", "); got != "keda v1.33.1, mail v1.33.1, keda " {
 		t.Errorf("asked for %s", got)
 	}
-	report, err = bundle.ComposeReport(bundle.Report{Runtime: "munich", Sequence: 1, Time: noon, KubernetesVersion: "x"}, f.keys.Signer)
+	report, err = bundle.ComposeReport(bundle.Report{Runtime: "munich", Sequence: 1, Time: noon,
+		KubernetesVersion: "x"}, f.keys.Signer)
 	f.must(err)
 	f.must(store.PushReport(t.Context(), f.place, "munich", report))
 	asked = nil
@@ -63,18 +65,23 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	asked, options.KubernetesVersion = nil, "v1.36.3"
 	f.publish("munich", f.installed("mail"))
 	f.gather(options)
-	if got := strings.Join(asked, ", "); got != "keda v1.36.3, mail v1.36.3, mail v1.36.3" { // the contents of both mails differ
+	// the contents of both mails differ
+	if got := strings.Join(asked, ", "); got != "keda v1.36.3, mail v1.36.3, mail v1.36.3" {
 		t.Errorf("asked for %s", got)
 	}
 
 	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
 		return []string{f.host + "/lab/gone:1"}, nil
 	}
-	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda uses it and does not list it: image "+f.host+"/lab/gone:1") {
+	if _, err := Gather(t.Context(), options); err == nil ||
+		!strings.Contains(err.Error(), "module keda uses it and does not list it: image "+f.host+"/lab/gone:1") {
 		t.Errorf("a missing image: %v", err)
 	}
-	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) { return nil, errors.New("no objects") }
-	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda: find the images of its objects: no objects; --renderer=none") {
+	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
+		return nil, errors.New("no objects")
+	}
+	if _, err := Gather(t.Context(), options); err == nil ||
+		!strings.Contains(err.Error(), "module keda: find the images of its objects: no objects; --renderer=none") {
 		t.Errorf("content that cannot be rendered: %v", err)
 	}
 	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
@@ -87,19 +94,26 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 
 func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
-		"an agent of an earlier version": {`echo 'unknown command "used-images" for "skr-agent"' >&2; exit 2`, "name an skr-agent of this version with --renderer"},
-		"a program that fails":           {`echo broken >&2; exit 1`, `exit status 1: "broken"`},
-		"a program without output":       {`true`, "read its output"},
-		"a program with endless output":  {`head -c 6000000 /dev/zero; exec sleep 60`, "wrote more than"},
-		"a chart with a long error":      {`printf '{"refused":"no: '; head -c 1000000 /dev/zero | tr '\0' x; echo '"}'`, "no: xxx"},
-		"a module that is refused":       {`echo '{"refused":"chart keda: no objects"}'`, "chart keda: no objects"},
+		"an agent of an earlier version": {
+			`echo 'unknown command "used-images" for "skr-agent"' >&2; exit 2`,
+			"name an skr-agent of this version with --renderer",
+		},
+		"a program that fails":          {`echo broken >&2; exit 1`, `exit status 1: "broken"`},
+		"a program without output":      {`true`, "read its output"},
+		"a program with endless output": {`head -c 6000000 /dev/zero; exec sleep 60`, "wrote more than"},
+		"a chart with a long error": {
+			`printf '{"refused":"no: '; head -c 1000000 /dev/zero | tr '\0' x; echo '"}'`, "no: xxx",
+		},
+		"a module that is refused": {`echo '{"refused":"chart keda: no objects"}'`, "chart keda: no objects"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "skr-agent")
-			if err := os.WriteFile(program, []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+c.script+"\n"), 0o700); err != nil {
+			if err := os.WriteFile(program, []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+c.script+"\n"),
+				0o700); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := (Renderer{program}).Images(t.Context(), airgap.UsedQuestion{}); err == nil || !strings.Contains(err.Error(), c.want) || len(err.Error()) > bundle.MaxMessageBytes {
+			if _, err := (Renderer{program}).Images(t.Context(), airgap.UsedQuestion{}); err == nil ||
+				!strings.Contains(err.Error(), c.want) || len(err.Error()) > bundle.MaxMessageBytes {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -114,7 +128,8 @@ func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
 	offer := f.installed("offer", f.host+"/lab/offer:1")
 	offer.Channel = "regular"
 	f.publishState("berlin", bundle.DesiredState{
-		CRDs: []string{}, Manifests: []bundle.Manifest{f.installed("keda")}, Offers: []bundle.Manifest{offer}, Settings: bundle.Settings{Autonomy: bundle.AutonomyCatalog},
+		CRDs: []string{}, Manifests: []bundle.Manifest{f.installed("keda")}, Offers: []bundle.Manifest{offer},
+		Settings: bundle.Settings{Autonomy: bundle.AutonomyCatalog},
 	})
 	options := f.options("berlin")
 	options.Images, options.Offers = true, true
@@ -128,15 +143,20 @@ func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
 	if !parcel.holds(used.Descriptor.Digest) || !parcel.holds(listed.Descriptor.Digest) {
 		t.Errorf("holds %+v", parcel.Contents)
 	}
-	if len(parcel.Modules) != 2 || !parcel.Modules[0].Rendered || parcel.Modules[1].Rendered || parcel.Modules[1].Listed != 1 || !strings.Contains(parcel.Modules[1].Problem, "values.x is required") {
+	if len(parcel.Modules) != 2 || !parcel.Modules[0].Rendered || parcel.Modules[1].Rendered ||
+		parcel.Modules[1].Listed != 1 || !strings.Contains(parcel.Modules[1].Problem, "values.x is required") {
 		t.Errorf("%+v", parcel.Modules)
 	}
 	options.Rendering = nil
-	if parcel = f.gather(options); len(parcel.Modules) != 2 || parcel.Modules[0].Rendered || parcel.Modules[1].Rendered || len(parcel.Unlisted) != 1 {
+	if parcel = f.gather(options); len(parcel.Modules) != 2 || parcel.Modules[0].Rendered ||
+		parcel.Modules[1].Rendered || len(parcel.Unlisted) != 1 {
 		t.Errorf("without a renderer: %+v, %v", parcel.Modules, parcel.Unlisted)
 	}
-	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) { return nil, errors.New("no objects") }
-	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "module keda: find the images of its objects: no objects") {
+	options.Rendering = func(context.Context, airgap.UsedQuestion) ([]string, error) {
+		return nil, errors.New("no objects")
+	}
+	if _, err := Gather(t.Context(), options); err == nil ||
+		!strings.Contains(err.Error(), "module keda: find the images of its objects: no objects") {
 		t.Errorf("a module in force that cannot be rendered: %v", err)
 	}
 }
@@ -150,7 +170,9 @@ func TestImageReferencesCannotReachThisMachine(t *testing.T) {
 	inside := "localhost:" + port + "/lab/helper:1" // the fleet's own registry has another name
 	f.publish("berlin", f.installed("keda"))
 	options := f.options("berlin")
-	options.Images, options.Rendering = true, func(context.Context, airgap.UsedQuestion) ([]string, error) { return []string{inside}, nil }
+	options.Images, options.Rendering = true, func(context.Context, airgap.UsedQuestion) ([]string, error) {
+		return []string{inside}, nil
+	}
 	if _, err := Gather(t.Context(), options); err == nil || !strings.Contains(err.Error(), "loopback address") {
 		t.Errorf("an image that a chart names: %v", err)
 	}

@@ -35,7 +35,8 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, 
 	limited, cancel := context.WithTimeout(ctx, rendererTimeout)
 	defer cancel()
 	child := exec.CommandContext(limited, r.Program, "used-images")
-	said, complaint := &bounded.Buffer{MaxBytes: airgap.MaxUsedAnswerBytes, Full: cancel}, &bounded.Buffer{MaxBytes: maxComplaintBytes}
+	said, complaint := &bounded.Buffer{MaxBytes: airgap.MaxUsedAnswerBytes, Full: cancel},
+		&bounded.Buffer{MaxBytes: maxComplaintBytes}
 	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(question), said, complaint
 	child.Env = []string{}
 	child.WaitDelay = time.Second
@@ -48,7 +49,8 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, 
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("%s took longer than %s and was stopped", r.Program, rendererTimeout)
 	case strings.Contains(complaint.String(), `unknown command "used-images"`):
-		return nil, fmt.Errorf("%s does not support rendering: name an skr-agent of this version with --renderer", r.Program)
+		return nil,
+			fmt.Errorf("%s does not support rendering: name an skr-agent of this version with --renderer", r.Program)
 	case err != nil:
 		first, _, _ := strings.Cut(complaint.String(), "\n")
 		return nil, fmt.Errorf("%s: %w: %q", r.Program, err, first)

@@ -103,7 +103,8 @@ func selected(needs []need, known map[string]map[place]bool) Parcel {
 		}
 		d := n.item.Descriptor
 		if wanted[d.Digest] && n.reference != "" {
-			parcel.Layout.References = append(parcel.Layout.References, airgap.Reference{Name: n.reference, Descriptor: d})
+			parcel.Layout.References = append(parcel.Layout.References,
+				airgap.Reference{Name: n.reference, Descriptor: d})
 		}
 		if counted[d.Digest] {
 			continue
@@ -120,7 +121,9 @@ func selected(needs []need, known map[string]map[place]bool) Parcel {
 		slices.Sort(line.Runtimes)
 		parcel.Contents = append(parcel.Contents, *line)
 	}
-	slices.SortStableFunc(parcel.Contents, func(a, b Entry) int { return cmp.Or(rank(a.Kind)-rank(b.Kind), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(parcel.Contents, func(a, b Entry) int {
+		return cmp.Or(rank(a.Kind)-rank(b.Kind), cmp.Compare(a.Name, b.Name))
+	})
 	return parcel
 }
 

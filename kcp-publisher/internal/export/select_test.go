@@ -41,7 +41,8 @@ func TestTableOfContentsListsEachKindAndName(t *testing.T) {
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
 		"known blobs are left out, except the file's bundles": {
-			[]need{keda, own("berlin")}, map[string]map[place]bool{"berlin": {keda.place(): true, own("berlin").place(): true}}, []Entry{
+			[]need{keda, own("berlin")},
+			map[string]map[place]bool{"berlin": {keda.place(): true, own("berlin").place(): true}}, []Entry{
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, LeftOutBytes: 5}}},
 		"a blob in another repository is not left out": {
@@ -51,7 +52,8 @@ func TestTableOfContentsListsEachKindAndName(t *testing.T) {
 			[]need{keda, needOf("munich", KindContent, "keda", "12345")}, nil, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
 		"a blob that one runtime lacks is exported": {
-			[]need{keda, needOf("munich", KindContent, "keda", "12345")}, map[string]map[place]bool{"berlin": {keda.place(): true}}, []Entry{
+			[]need{keda, needOf("munich", KindContent, "keda", "12345")},
+			map[string]map[place]bool{"berlin": {keda.place(): true}}, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +71,8 @@ func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 		var needs []need
 		known := map[string]map[place]bool{"a": {}, "b": {}, "c": {}}
 		for range random.IntN(40) {
-			n := needOf(string(rune('a'+random.IntN(3))), KindContent, fmt.Sprint(random.IntN(5)), fmt.Sprint(random.IntN(12)))
+			n := needOf(string(rune('a'+random.IntN(3))), KindContent, fmt.Sprint(random.IntN(5)),
+				fmt.Sprint(random.IntN(12)))
 			n.always = random.IntN(8) == 0
 			needs = append(needs, n)
 			known[n.runtime][n.place()] = random.IntN(2) == 0

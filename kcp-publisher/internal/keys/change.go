@@ -60,7 +60,8 @@ func (f Folder) Make() error {
 func (f Folder) init(b Beginning) ([]Made, error) {
 	for _, name := range []string{FileRoot, FileRootKey, FilePublisherKey, FileEnrollKey, FileTokenKey} {
 		if _, err := os.Stat(f.path(name)); !errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("%s exists: runtimes that trust it would be lost, so nothing was changed", f.path(name))
+			return nil,
+				fmt.Errorf("%s exists: runtimes that trust it would be lost, so nothing was changed", f.path(name))
 		}
 	}
 	if b.Fleet == "" {
@@ -74,17 +75,20 @@ func (f Folder) init(b Beginning) ([]Made, error) {
 		if i > 0 {
 			name = fmt.Sprintf("root-%d.key", i+1)
 		}
-		signer, err := files.key(draft, trust.RoleRoot, name, "signs new versions of the root of trust", "offline", true)
+		signer, err := files.key(draft, trust.RoleRoot, name, "signs new versions of the root of trust", "offline",
+			true)
 		if err != nil {
 			return nil, err
 		}
 		signers = append(signers, signer)
 	}
 	draft.SetThreshold(trust.RoleRoot, b.Threshold)
-	if _, err := files.key(draft, trust.RolePublisher, FilePublisherKey, "signs bundles", "with kcp-publisher", false); err != nil {
+	if _, err := files.key(draft, trust.RolePublisher, FilePublisherKey, "signs bundles", "with kcp-publisher",
+		false); err != nil {
 		return nil, err
 	}
-	if _, err := files.key(draft, trust.RoleEnroll, FileEnrollKey, "signs agents' certificates", "with kcp-publisher", false); err != nil {
+	if _, err := files.key(draft, trust.RoleEnroll, FileEnrollKey, "signs agents' certificates", "with kcp-publisher",
+		false); err != nil {
 		return nil, err
 	}
 	token, err := newTokenSecret()

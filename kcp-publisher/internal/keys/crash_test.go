@@ -82,7 +82,9 @@ func rotated(role string, dropOld bool) func(Folder) error {
 
 // drafted rotates with one of the two required root keys.
 func drafted(f Folder) error {
-	return changed(f, func() []string { return []string{f.path(FileRootKey)} }, func(c *Change) error { return c.Rotate(ctx, trust.RolePublisher, "", true) })
+	return changed(f, func() []string { return []string{f.path(FileRootKey)} }, func(c *Change) error {
+		return c.Rotate(ctx, trust.RolePublisher, "", true)
+	})
 }
 
 func begun(keys, threshold int) func(Folder) error {
@@ -104,17 +106,29 @@ func inTurn(steps ...func(Folder) error) func(Folder) error {
 }
 
 var commands = map[string]command{
-	"init":                    {nil, begun(1, 1), 1},
-	"rotate":                  {begun(1, 1), func(f Folder) error { return changed(f, nil, func(*Change) error { return nil }) }, 2},
-	"rotate publisher":        {begun(1, 1), rotated(trust.RolePublisher, false), 2},
-	"rotate publisher again":  {inTurn(begun(1, 1), rotated(trust.RolePublisher, false)), rotated(trust.RolePublisher, false), 3},
-	"rotate publisher, drop":  {begun(1, 1), rotated(trust.RolePublisher, true), 2},
-	"rotate enroll, drop":     {begun(1, 1), rotated(trust.RoleEnroll, true), 2},
-	"rotate root":             {begun(1, 1), func(f Folder) error { return changed(f, nil, func(c *Change) error { return c.RotateRoot("") }) }, 2},
-	"rotate token":            {begun(1, 1), func(f Folder) error { _, err := f.RotateToken(ctx, false); return err }, 1},
-	"rotate, a draft":         {begun(2, 2), drafted, 1},
-	"rotate, another draft":   {inTurn(begun(2, 2), drafted), drafted, 1},
-	"sign":                    {inTurn(begun(2, 2), drafted), func(f Folder) error { _, err := f.Sign(f.path(draftName(2)), f.RootKeyFiles()); return err }, 2},
+	"init": {nil, begun(1, 1), 1},
+	"rotate": {
+		begun(1, 1), func(f Folder) error { return changed(f, nil, func(*Change) error { return nil }) }, 2,
+	},
+	"rotate publisher": {begun(1, 1), rotated(trust.RolePublisher, false), 2},
+	"rotate publisher again": {
+		inTurn(begun(1, 1), rotated(trust.RolePublisher, false)), rotated(trust.RolePublisher, false), 3,
+	},
+	"rotate publisher, drop": {begun(1, 1), rotated(trust.RolePublisher, true), 2},
+	"rotate enroll, drop":    {begun(1, 1), rotated(trust.RoleEnroll, true), 2},
+	"rotate root": {
+		begun(1, 1), func(f Folder) error { return changed(f, nil, func(c *Change) error { return c.RotateRoot("") }) },
+		2,
+	},
+	"rotate token": {
+		begun(1, 1), func(f Folder) error { _, err := f.RotateToken(ctx, false); return err }, 1,
+	},
+	"rotate, a draft":       {begun(2, 2), drafted, 1},
+	"rotate, another draft": {inTurn(begun(2, 2), drafted), drafted, 1},
+	"sign": {
+		inTurn(begun(2, 2), drafted),
+		func(f Folder) error { _, err := f.Sign(f.path(draftName(2)), f.RootKeyFiles()); return err }, 2,
+	},
 	"revoke, floor and epoch": {inTurn(begun(1, 1), rotated(trust.RolePublisher, false)), revokedOther, 3},
 }
 
@@ -165,7 +179,8 @@ func TestKilledChangeIsAllOrNothing(t *testing.T) {
 func ended(t *testing.T, f Folder, name string, step int) bool {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
-	process.Env = append(os.Environ(), killedFolder+"="+f.Dir, killedCommand+"="+name, fmt.Sprintf("%s=%d", killedAt, step))
+	process.Env = append(os.Environ(), killedFolder+"="+f.Dir, killedCommand+"="+name,
+		fmt.Sprintf("%s=%d", killedAt, step))
 	output, err := process.CombinedOutput()
 	if err == nil {
 		return true
@@ -274,7 +289,8 @@ func TestConcurrentRotationsNeverForkTheRoot(t *testing.T) {
 		rotating.Go(func() error {
 			for range rounds {
 				process := exec.CommandContext(t.Context(), os.Args[0])
-				process.Env = append(os.Environ(), killedFolder+"="+f.Dir, killedCommand+"=rotate publisher", killedAt+"=0")
+				process.Env = append(os.Environ(), killedFolder+"="+f.Dir, killedCommand+"=rotate publisher",
+					killedAt+"=0")
 				if output, err := process.CombinedOutput(); err != nil {
 					return fmt.Errorf("%w: %s", err, output)
 				}
@@ -322,7 +338,8 @@ func TestExistingRootVersionIsNeverReplaced(t *testing.T) {
 func TestInterruptedRotationOfAnEarlierProgramIsCompleted(t *testing.T) {
 	for name, left := range map[string]func(f, done Folder) error{
 		"the root is in effect, the key is not": func(f, done Folder) error {
-			return errors.Join(copied(done, FileRoot, f, FileRoot), copied(done, history(1), f, history(1)), copied(done, history(2), f, history(2)))
+			return errors.Join(copied(done, FileRoot, f, FileRoot), copied(done, history(1), f, history(1)),
+				copied(done, history(2), f, history(2)))
 		},
 		"the root is only in the history": func(f, done Folder) error {
 			return errors.Join(copied(done, history(1), f, history(1)), copied(done, history(2), f, history(2)))
@@ -406,7 +423,8 @@ func TestChangeThatCannotBeMovedIsInEffect(t *testing.T) {
 // commands advise to try again.
 func wantInForce(t *testing.T, err error, cause string) {
 	t.Helper()
-	if err == nil || !strings.Contains(err.Error(), "is in effect, do not repeat it") || !strings.Contains(err.Error(), cause) {
+	if err == nil || !strings.Contains(err.Error(), "is in effect, do not repeat it") ||
+		!strings.Contains(err.Error(), cause) {
 		t.Errorf("got %v", err)
 	}
 	if system := syscall.Errno(0); errors.As(err, &system) {

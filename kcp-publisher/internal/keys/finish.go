@@ -32,7 +32,8 @@ func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
 			if err != nil {
 				return err
 			}
-			return fmt.Errorf("key folder %s: another program created root version %d concurrently, so nothing was changed: try again", f.Dir, current.Version)
+			return fmt.Errorf(
+				"key folder %s: another program created root version %d concurrently, so nothing was changed: try again", f.Dir, current.Version)
 		}
 		c.folder, c.files.folder = f, f
 		made, err = c.finish(rootKeys)
@@ -82,8 +83,12 @@ func (f Folder) putInForce(files *written, current, root trust.Root) ([]Made, er
 	for _, version := range []trust.Root{current, root} {
 		switch there, err := f.read(history(version.Version)); {
 		case err == nil && !bytes.Equal(there, version.Raw):
-			return nil, fmt.Errorf("%s is another root of trust with version %d, which must be unique: if the registry has it as trust:%s, this folder is older: "+
-				"restore the newer folder from a backup; otherwise move the file away", f.path(history(version.Version)), version.Version, bundle.RootTag(version.Version))
+			return nil,
+				fmt.Errorf(
+					"%s is another root of trust with version %d, which must be unique: if the registry has it as "+
+						"trust:%s, this folder is older: "+
+						"restore the newer folder from a backup; otherwise move the file away",
+					f.path(history(version.Version)), version.Version, bundle.RootTag(version.Version))
 		case err != nil && !errors.Is(err, os.ErrNotExist):
 			return nil, err
 		}

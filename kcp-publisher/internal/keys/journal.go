@@ -44,8 +44,11 @@ func (f Folder) Write(files []File) ([]Made, error) {
 	if err != nil {
 		// The cause is only text. If a wrapped error meant a full disk, commands would advise to free space and to run
 		// again.
-		return made, fmt.Errorf("the change is in effect, do not repeat it: the next command that changes key folder %s moves the remaining files from %s: %s",
-			f.Dir, staged, err.Error())
+		return made,
+			fmt.Errorf(
+				"the change is in effect, do not repeat it: the next command that changes key folder %s moves the "+
+					"remaining files from %s: %s",
+				f.Dir, staged, err.Error())
 	}
 	return made, nil
 }

@@ -150,7 +150,10 @@ func TestRootNeedsSignaturesOfSeveralHolders(t *testing.T) {
 	one := w.signer()
 	made := w.change([]string{w.path("root-2.key")}, rotatePublisher(t.Context(), false))
 	draft := w.path(draftName(2))
-	if !slices.ContainsFunc(made, func(m Made) bool { return m.File == draft && strings.Contains(m.What, "1 of at least 2 signatures") }) || w.root().Version != 1 || w.signer() != one {
+	if !slices.ContainsFunc(made,
+		func(m Made) bool {
+			return m.File == draft && strings.Contains(m.What, "1 of at least 2 signatures")
+		}) || w.root().Version != 1 || w.signer() != one {
 		t.Fatalf("one of two signatures gave %v", made)
 	}
 	if made, err := w.Sign(draft, []string{w.path("root-2.key")}); err != nil || w.root().Version != 1 {
@@ -188,7 +191,9 @@ func TestChangesAreInTheNextRoot(t *testing.T) {
 		return c.Revoke(only)
 	})
 	root := w.root()
-	if root.Trusts(only) || !root.IsRevoked(only) || root.Epoch != 2 || root.Floors["kyma-project.io/module/keda"] != "1.2.0" || !slices.Equal(root.Releases(), []string{"kyma-project.io/"}) {
+	if root.Trusts(only) || !root.IsRevoked(only) || root.Epoch != 2 ||
+		root.Floors["kyma-project.io/module/keda"] != "1.2.0" ||
+		!slices.Equal(root.Releases(), []string{"kyma-project.io/"}) {
 		t.Errorf("the root has %+v", root)
 	}
 	w.change(w.RootKeyFiles(), func(c *Change) error { c.Floor("kyma-project.io/module/keda", ""); return nil })
@@ -219,10 +224,12 @@ func TestPublisherKeyCanBeInAKMS(t *testing.T) {
 	w.must(err)
 	now := time.Now().UTC()
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
-		Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 1, IssuedAt: now, ExpiresAt: now.Add(time.Hour), RootVersion: 2,
+		Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 1, IssuedAt: now, ExpiresAt: now.Add(time.Hour),
+		RootVersion: 2,
 	}, loaded.Signer)
 	w.must(err)
-	if _, err := bundle.Verify(bundle.Fetched(manifest), bundle.Trust{Root: loaded.Root, Runtime: "one"}, now); err != nil {
+	if _, err := bundle.Verify(bundle.Fetched(manifest), bundle.Trust{Root: loaded.Root, Runtime: "one"},
+		now); err != nil {
 		t.Errorf("what the KMS signed: %v", err)
 	}
 	w.PublisherKey = "nokms://publisher"

@@ -29,7 +29,8 @@ func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) erro
 	lock := f.lock()
 	if locked, err := lock.TryLockContext(ctx, lockRetry); err != nil || !locked {
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("key folder %s: another program has been changing it for %s: wait for it, or end it", f.Dir, lockTimeout)
+			return fmt.Errorf("key folder %s: another program has been changing it for %s: wait for it, or end it",
+				f.Dir, lockTimeout)
 		}
 		return fmt.Errorf("lock key folder %s: %w", f.Dir, err)
 	}

@@ -43,7 +43,9 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	keep := ""
 	if !dropOld {
 		if keep = c.inUse(ctx, role); keep == "" && len(listed) > 1 {
-			return fmt.Errorf("the %s key in use is unknown, so no key can stay: name it with --publisher-key, or replace all keys with --drop-old", role)
+			return fmt.Errorf(
+				"the %s key in use is unknown, so no key can stay: name it with --publisher-key, or replace all keys "+
+					"with --drop-old", role)
 		} else if keep == "" && len(listed) == 1 {
 			keep = listed[0]
 		}
@@ -104,7 +106,8 @@ func (c *Change) RotateRoot(old string) error {
 		return err
 	}
 	name := fmt.Sprintf("root-v%d.key", c.draft.Version())
-	signer, err := c.files.key(c.draft, trust.RoleRoot, name, "signs new versions of the root of trust", "offline", true)
+	signer, err := c.files.key(c.draft, trust.RoleRoot, name, "signs new versions of the root of trust", "offline",
+		true)
 	if err != nil {
 		return err
 	}
@@ -117,11 +120,17 @@ func (c *Change) Revoke(thumbprint string) error {
 	only := func(listed []string) bool { return len(listed) == 1 && listed[0] == thumbprint }
 	switch roots, threshold := c.root.Signers(); {
 	case only(c.root.Publishers()):
-		return fmt.Errorf("key %s is the only publisher key: replace it with `keys rotate publisher --drop-old`, which revokes it", thumbprint)
+		return fmt.Errorf(
+			"key %s is the only publisher key: replace it with `keys rotate publisher --drop-old`, which revokes it",
+			thumbprint)
 	case only(c.root.Enrollers()):
-		return fmt.Errorf("key %s is the only enrollment key: replace it with `keys rotate enroll --drop-old`, which revokes it", thumbprint)
+		return fmt.Errorf(
+			"key %s is the only enrollment key: replace it with `keys rotate enroll --drop-old`, which revokes it",
+			thumbprint)
 	case slices.Contains(roots, thumbprint) && len(roots) <= threshold:
-		return fmt.Errorf("key %s is one of %d root keys, and a new root needs %d: replace it with `keys rotate root --old %s`, which revokes it", thumbprint, len(roots), threshold, thumbprint)
+		return fmt.Errorf(
+			"key %s is one of %d root keys, and a new root needs %d: replace it with `keys rotate root --old %s`, "+
+				"which revokes it", thumbprint, len(roots), threshold, thumbprint)
 	}
 	return c.draft.Revoke(thumbprint)
 }

@@ -100,9 +100,12 @@ func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time
 		}
 		all = append(all, key)
 	}
-	for _, role := range []struct{ name, file string }{{trust.RolePublisher, FilePublisherKey}, {trust.RoleEnroll, FileEnrollKey}} {
+	for _, role := range []struct{ name, file string }{{trust.RolePublisher, FilePublisherKey},
+		{trust.RoleEnroll, FileEnrollKey}} {
 		isListed := func(thumbprint string) bool {
-			return slices.ContainsFunc(listed, func(l trust.Listed) bool { return l.Role == role.name && l.Thumbprint == thumbprint })
+			return slices.ContainsFunc(listed, func(l trust.Listed) bool {
+				return l.Role == role.name && l.Thumbprint == thumbprint
+			})
 		}
 		if signer := signing[role.name]; signer != "" && !isListed(signer) {
 			all = append(all, Key{Role: role.name, Thumbprint: signer, State: NotListed})
@@ -148,7 +151,8 @@ func (e *UnknownKeyError) Error() string {
 		}
 		fmt.Fprintf(&lines, "\n  %-10s %s%s", RoleName(c.Role), c.Thumbprint, hint)
 	}
-	return fmt.Sprintf("key %q: the root of trust does not list it, so nothing was changed; it lists:%s", e.Name, lines.String())
+	return fmt.Sprintf("key %q: the root of trust does not list it, so nothing was changed; it lists:%s", e.Name,
+		lines.String())
 }
 
 // Find returns the thumbprint of a key by its thumbprint or its ID in root.json, in this version of the root or an

@@ -27,12 +27,15 @@ func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 	for line := range strings.Lines(strings.TrimSpace(string(data))) {
 		secret, err := hex.DecodeString(strings.TrimSpace(line))
 		if err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w", f.path(FileTokenKey), len(secrets)+1, errors.New("want a secret in hexadecimal"))
+			return nil,
+				fmt.Errorf("%s: line %d: %w", f.path(FileTokenKey), len(secrets)+1,
+					errors.New("want a secret in hexadecimal"))
 		}
 		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 || len(secrets) > maxTokenSecrets {
-		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, one per line", f.path(FileTokenKey), len(secrets))
+		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, one per line", f.path(FileTokenKey),
+			len(secrets))
 	}
 	return secrets, nil
 }
@@ -72,7 +75,8 @@ func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err
 		if err != nil {
 			return err
 		}
-		secrets, what := trust.TokenSecrets{fresh, current}, "derives tokens and passwords; those of the previous secret are valid until the next rotation"
+		secrets, what := trust.TokenSecrets{fresh, current},
+			"derives tokens and passwords; those of the previous secret are valid until the next rotation"
 		if dropOld {
 			secrets, what = secrets[:1], "derives tokens and passwords; all earlier ones are refused"
 		}
@@ -109,7 +113,8 @@ func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 		return nil, err
 	}
 	// Every change creates another file, and a mounted Secret is replaced as a whole.
-	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) && t.read.Size() == info.Size() {
+	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) &&
+		t.read.Size() == info.Size() {
 		return t.secrets, nil
 	}
 	secrets, err := t.folder.TokenSecrets()

@@ -20,9 +20,12 @@ import (
 
 // adopt returns the base of a runtime's next bundle. It reads the registry if the last check is too old or the status
 // records another bundle. checked is true if the registry was read and holds the published bundle.
-func (p *Publisher) adopt(ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys) (adopted plan.Adopted, checked bool, err error) {
+func (p *Publisher) adopt(
+	ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys,
+) (adopted plan.Adopted, checked bool, err error) {
 	known, now := record.last, p.Now()
-	if r := runtime.Remembered; known != nil && p.recently(record.checked) && (r == nil || r.Sequence <= known.Predicate.Sequence && r.Epoch <= known.Predicate.Epoch) {
+	if r := runtime.Remembered; known != nil && p.recently(record.checked) &&
+		(r == nil || r.Sequence <= known.Predicate.Sequence && r.Epoch <= known.Predicate.Epoch) {
 		return plan.Adopted{Last: known, Keep: true}, false, nil
 	}
 	stored, looked, err := p.stored(ctx, runtime.ID, keys, known)
@@ -43,7 +46,9 @@ func (p *Publisher) adopt(ctx context.Context, record *Record, runtime plan.Runt
 
 // stored returns the bundle in the registry. For the already known bundle it only checks that all parts exist. A new
 // process fetches documents that many bundles share only once. looked is true if this bundle's documents were checked.
-func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, known *plan.Published) (stored plan.Stored, looked bool, err error) {
+func (p *Publisher) stored(
+	ctx context.Context, runtime string, keys *Keys, known *plan.Published,
+) (stored plan.Stored, looked bool, err error) {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return plan.Stored{}, false, err
@@ -77,7 +82,9 @@ func (p *Publisher) stored(ctx context.Context, runtime string, keys *Keys, know
 
 // Read returns the bundle of a runtime in the registry, verified with the latest root of trust and earlier versions. It
 // only returns errors of the registry.
-func Read(ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root) (plan.Stored, error) {
+func Read(
+	ctx context.Context, place store.Store, runtime string, root trust.Root, former ...trust.Root,
+) (plan.Stored, error) {
 	repository, err := place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return plan.Stored{}, err
@@ -88,7 +95,10 @@ func Read(ctx context.Context, place store.Store, runtime string, root trust.Roo
 
 // read implements Read. It does not fetch documents that were opened before. fetched is true if all documents were
 // fetched.
-func read(ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documents, openedState], root trust.Root, former []trust.Root) (stored plan.Stored, fetched bool, err error) {
+func read(
+	ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documents, openedState],
+	root trust.Root, former []trust.Root,
+) (stored plan.Stored, fetched bool, err error) {
 	manifest, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
 		return plan.Stored{}, true, nil
@@ -103,7 +113,8 @@ func read(ctx context.Context, repository store.Reader, runtime string, opened *
 	}
 	stored.Key = verified.KeyThumbprint
 	stored.Bundle = &plan.Published{
-		Predicate: verified.Statement.Predicate, Digest: verified.Digest, StateBlob: verified.Config, CatalogBlob: verified.Catalog,
+		Predicate: verified.Statement.Predicate, Digest: verified.Digest, StateBlob: verified.Config,
+		CatalogBlob: verified.Catalog,
 	}
 	var state openedState
 	var known bool

@@ -20,7 +20,9 @@ import (
 
 // after returns the record in a status after a bundle was published.
 func after(p plan.Published) *plan.Memory {
-	return &plan.Memory{Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest, Versions: p.Versions}
+	return &plan.Memory{
+		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest, Versions: p.Versions,
+	}
 }
 
 // manifestOf returns the manifest in the registry.
@@ -53,10 +55,12 @@ func TestOldBundleInTheRegistryIsReplacedAndReported(t *testing.T) {
 			}
 			f.now = noon.Add(2 * time.Minute)
 			got := f.publish(p, runtime, "fast")
-			if !got.Pushed || got.Reason != plan.ReasonRegistryDiffers || got.Deviation == nil || got.Deviation.Reason != v1beta2.ReasonBundleReplayed {
+			if !got.Pushed || got.Reason != plan.ReasonRegistryDiffers || got.Deviation == nil ||
+				got.Deviation.Reason != v1beta2.ReasonBundleReplayed {
 				t.Fatalf("got %+v, deviation %+v", got, got.Deviation)
 			}
-			if next := got.Published.Predicate; next.Sequence <= last.Published.Predicate.Sequence || next.Previous.Digest != last.Published.Digest || got.Published.Digest != f.lying("one") {
+			if next := got.Published.Predicate; next.Sequence <= last.Published.Predicate.Sequence ||
+				next.Previous.Digest != last.Published.Digest || got.Published.Digest != f.lying("one") {
 				t.Errorf("it follows %+v as %d", next.Previous, next.Sequence)
 			}
 			runtime.Remembered = after(got.Published)
@@ -75,14 +79,17 @@ func TestBundlePushedBeforeACrashIsRecordedBeforeTheNext(t *testing.T) {
 	f.now = noon.Add(time.Minute)
 	left := f.publish(p, runtime, "fast") // the status was never written
 	p = f.started()
-	if adopted := f.publish(p, runtime, "fast"); adopted.Pushed || adopted.Deviation != nil || adopted.Published.Digest != left.Published.Digest {
+	if adopted := f.publish(p, runtime, "fast"); adopted.Pushed || adopted.Deviation != nil ||
+		adopted.Published.Digest != left.Published.Digest {
 		t.Fatalf("adopted %+v, deviation %+v", adopted, adopted.Deviation)
 	}
-	if held := f.publish(p, runtime, "regular"); held.Pushed || !held.Unrecorded || held.Published.Digest != left.Published.Digest {
+	if held := f.publish(p, runtime, "regular"); held.Pushed || !held.Unrecorded ||
+		held.Published.Digest != left.Published.Digest {
 		t.Fatalf("before the status is written: %+v", held)
 	}
 	runtime.Remembered = after(left.Published)
-	if next := f.publish(p, runtime, "regular"); !next.Pushed || next.Published.Predicate.Previous.Digest != left.Published.Digest {
+	if next := f.publish(p, runtime, "regular"); !next.Pushed ||
+		next.Published.Predicate.Previous.Digest != left.Published.Digest {
 		t.Errorf("once it is written: %+v", next)
 	}
 }
@@ -110,7 +117,8 @@ func TestPublisherWithoutTheLeaseDoesNotPush(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	p.MayPush = func() error { return errors.New("the lease is another's") }
-	if outcome, err := f.try(p, runtimeNamed("one"), "regular"); !errors.Is(err, ErrMayNotPush) || !strings.Contains(err.Error(), "lease is another's") {
+	if outcome, err := f.try(p, runtimeNamed("one"), "regular"); !errors.Is(err, ErrMayNotPush) ||
+		!strings.Contains(err.Error(), "lease is another's") {
 		t.Errorf("got %+v, %v", outcome, err)
 	}
 	p.MayPush = nil
@@ -155,14 +163,16 @@ func TestStartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 	checked := 0
 	for _, runtime := range runtimes {
 		adopted := f.publish(p, runtime, "regular")
-		if adopted.Pushed || adopted.Deviation != nil || adopted.Published.StateBlob.Digest != last.StateBlob.Digest || adopted.Published.State.Kyma.Spec.Channel != "regular" {
+		if adopted.Pushed || adopted.Deviation != nil || adopted.Published.StateBlob.Digest != last.StateBlob.Digest ||
+			adopted.Published.State.Kyma.Spec.Channel != "regular" {
 			t.Errorf("%s: adopted %+v, deviation %+v", runtime.ID, adopted, adopted.Deviation)
 		}
 		if adopted.Checked {
 			checked++
 		}
 	}
-	if n, m := place.times[last.StateBlob.Digest], place.times[last.CatalogBlob.Digest]; n != 1 || m != 1 || checked != 1 {
+	if n, m := place.times[last.StateBlob.Digest], place.times[last.CatalogBlob.Digest]; n != 1 || m != 1 ||
+		checked != 1 {
 		t.Errorf("the state was fetched %d times, the catalog %d times; %d bundles are complete", n, m, checked)
 	}
 	// Documents that were not checked are checked within one interval.

@@ -30,7 +30,9 @@ func (a *allowance) check(state digest.Digest, size int, now time.Time) error {
 	if a.state == state || a.full().TokensAt(now) >= float64(size) {
 		return nil
 	}
-	return fmt.Errorf("the desired state changes too often: %d MiB of documents were written for the runtime within %s; find the program that changes its Kyma", maxDocumentBytes>>20, documentPeriod)
+	return fmt.Errorf(
+		"the desired state changes too often: %d MiB of documents were written for the runtime within %s; find the "+
+			"program that changes its Kyma", maxDocumentBytes>>20, documentPeriod)
 }
 
 // spend records that bytes were written for the runtime's state.

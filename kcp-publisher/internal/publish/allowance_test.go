@@ -25,7 +25,8 @@ func TestDocumentsWrittenForOneRuntimeAreLimited(t *testing.T) {
 	if written != maxDocumentBytes {
 		t.Errorf("%d bytes were written at once", written)
 	}
-	if err := hostile.check(another(), size, now); err == nil || !strings.Contains(err.Error(), "changes too often: 64 MiB") {
+	if err := hostile.check(another(), size, now); err == nil ||
+		!strings.Contains(err.Error(), "changes too often: 64 MiB") {
 		t.Errorf("got %v", err)
 	}
 	if err := hostile.check(digest.FromString(fmt.Sprint(written-size)), size, now); err != nil {

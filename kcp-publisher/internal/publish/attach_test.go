@@ -29,7 +29,8 @@ func TestCosignSignatureIsAttachedIfConfigured(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if referrers, err := registry.Referrers(t.Context(), store, pushed, ""); err != nil || len(referrers) != c.want {
+				if referrers, err := registry.Referrers(t.Context(), store, pushed, ""); err != nil ||
+					len(referrers) != c.want {
 					t.Errorf("channel %s: referrers are %v, %v, want %d", channel, referrers, err, c.want)
 				}
 			}

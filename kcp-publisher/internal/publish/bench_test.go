@@ -35,8 +35,11 @@ func BenchmarkResolveWhatOthersHave(b *testing.B) {
 	must(err)
 	source := components{store.NewMemory()}
 	p, err := New(Options{
-		Place: store.NewMemory(), Keys: Keys{Signer: signer, Root: root}, Validity: validity, Now: func() time.Time { return noon },
-		Components: component.NewReader(component.Options{Sources: []component.Source{source}, Revalidate: time.Hour, RetryAfter: time.Hour}),
+		Place: store.NewMemory(), Keys: Keys{Signer: signer, Root: root}, Validity: validity,
+		Now: func() time.Time { return noon },
+		Components: component.NewReader(component.Options{
+			Sources: []component.Source{source}, Revalidate: time.Hour, RetryAfter: time.Hour,
+		}),
 	})
 	must(err)
 	var templates []v1beta2.ModuleTemplate
@@ -46,14 +49,17 @@ func BenchmarkResolveWhatOthersHave(b *testing.B) {
 		module := fmt.Sprintf("module-%02d", i)
 		source.add(b, "example.com/"+module, "1.0.0", "kind: ConfigMap # "+module)
 		templates = append(templates, v1beta2.ModuleTemplate{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module + "-1.0.0"}, Spec: v1beta2.ModuleTemplateSpec{ModuleName: module, Version: "1.0.0"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module + "-1.0.0"},
+			Spec:       v1beta2.ModuleTemplateSpec{ModuleName: module, Version: "1.0.0"},
 		})
 		metas = append(metas, v1beta2.ModuleReleaseMeta{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module},
 			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: module, OcmComponentName: "example.com/" + module,
 				Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}}},
 		})
-		request.Asked.Modules = append(request.Asked.Modules, v1beta2.Module{Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		request.Asked.Modules = append(request.Asked.Modules, v1beta2.Module{
+			Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 		request.Versions[module] = "1.0.0"
 	}
 	request.Seed = request.Asked

@@ -10,7 +10,8 @@ import (
 
 // TestCachedCertificateCheckEqualsAFreshCheck compares each result with the result of a check without a cache.
 func TestCachedCertificateCheckEqualsAFreshCheck(t *testing.T) {
-	m, enroll, agent, other := trusttest.NewMaker(t), trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
+	m, enroll, agent, other := trusttest.NewMaker(t), trusttest.NewSigner(t), trusttest.NewSigner(t),
+		trusttest.NewSigner(t)
 	begun := trusttest.Now
 	parse := func(data []byte) trust.Root {
 		t.Helper()
@@ -18,11 +19,20 @@ func TestCachedCertificateCheckEqualsAFreshCheck(t *testing.T) {
 		must(t, err)
 		return root
 	}
-	listed := parse(m.After(m.First(), func(d *trust.RootDraft) { must(t, d.Add(trust.RoleEnroll, trusttest.PublicKey(t, enroll))) }, m.Keys[:2]...))
-	unlisted := parse(m.After(listed, func(d *trust.RootDraft) { must(t, d.Remove(trust.RoleEnroll, trusttest.Thumbprint(t, enroll))) }, m.Keys[:2]...))
+	listed := parse(
+		m.After(m.First(),
+			func(d *trust.RootDraft) {
+				must(t, d.Add(trust.RoleEnroll, trusttest.PublicKey(t, enroll)))
+			}, m.Keys[:2]...))
+	unlisted := parse(
+		m.After(listed,
+			func(d *trust.RootDraft) {
+				must(t, d.Remove(trust.RoleEnroll, trusttest.Thumbprint(t, enroll)))
+			}, m.Keys[:2]...))
 	issue := func(runtime string, key trust.Signer) string {
 		t.Helper()
-		text, err := trust.IssueCertificate(enroll, listed.Fleet, runtime, trust.Kyma{}, trusttest.PublicKey(t, key), begun, begun.Add(time.Hour))
+		text, err := trust.IssueCertificate(enroll, listed.Fleet, runtime, trust.Kyma{}, trusttest.PublicKey(t, key),
+			begun, begun.Add(time.Hour))
 		must(t, err)
 		return text
 	}
@@ -49,7 +59,8 @@ func TestCachedCertificateCheckEqualsAFreshCheck(t *testing.T) {
 	} {
 		want, wrong := c.keys.Root.CheckCertificate(c.text, c.runtime, c.at)
 		got, err := remembered.check(c.keys, c.text, c.runtime, c.at)
-		if (err == nil) != c.good || (wrong == nil) != c.good || got.Thumbprint != want.Thumbprint || !got.RenewAt().Equal(want.RenewAt()) {
+		if (err == nil) != c.good || (wrong == nil) != c.good || got.Thumbprint != want.Thumbprint ||
+			!got.RenewAt().Equal(want.RenewAt()) {
 			t.Errorf("%s: got %+v, %v, and anew %+v, %v", c.what, got, err, want, wrong)
 		}
 	}

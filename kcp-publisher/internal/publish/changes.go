@@ -15,9 +15,10 @@ const maxChangesBytes, maxChanges = 8 << 20, 1_000
 type statePair struct{ before, after digest.Digest }
 
 func newChanges() *memo.Memo[statePair, *plan.Changes] {
-	return memo.New(memo.Limit{Bytes: maxChangesBytes, Entries: maxChanges}, func(_ statePair, changes *plan.Changes) int {
-		return len(encoded(changes)) + memo.EntryBytes
-	})
+	return memo.New(memo.Limit{Bytes: maxChangesBytes, Entries: maxChanges},
+		func(_ statePair, changes *plan.Changes) int {
+			return len(encoded(changes)) + memo.EntryBytes
+		})
 }
 
 // changesBetween returns plan.ChangesBetween for the states of two bundles. Most runtimes of a fleet move between the

@@ -63,18 +63,23 @@ type neededContents struct {
 const maxNeeded = 1_000
 
 func newContentsFound() *memo.Memo[contentKey, foundContent] {
-	return memo.New(memo.Limit{Bytes: maxContentsBytes}, func(_ contentKey, found foundContent) int { return found.bytes + memo.EntryBytes })
+	return memo.New(memo.Limit{Bytes: maxContentsBytes}, func(_ contentKey, found foundContent) int {
+		return found.bytes + memo.EntryBytes
+	})
 }
 
 func newContentsNeeded() *memo.Memo[resolutionKey, neededContents] {
-	return memo.New(memo.Limit{Bytes: maxContentsBytes, Entries: maxNeeded}, func(_ resolutionKey, needed neededContents) int {
-		return needed.bytes + memo.EntryBytes
-	})
+	return memo.New(memo.Limit{Bytes: maxContentsBytes, Entries: maxNeeded},
+		func(_ resolutionKey, needed neededContents) int {
+			return needed.bytes + memo.EntryBytes
+		})
 }
 
 // needed returns the contents of the components for a request. Equal requests, of which a fleet has thousands at once,
 // share one lookup.
-func (p *Publisher) needed(ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot) (neededContents, error) {
+func (p *Publisher) needed(
+	ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot,
+) (neededContents, error) {
 	rules, now := contentRules{p.Components.Round(), p.Root().Version}, p.Now()
 	known, _ := p.contentsNeeded.Find(asked)
 	if known.by == rules && inLife(known.at, now) {
@@ -118,7 +123,9 @@ func (p *Publisher) pruneContents(now time.Time) {
 
 // contents reads each component of a request once, and returns the contents with their ids. An unreadable component
 // only affects its own module.
-func (p *Publisher) contents(ctx context.Context, needs []resolve.Need) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
+func (p *Publisher) contents(
+	ctx context.Context, needs []resolve.Need,
+) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
 	contents = make(map[resolve.Ref]resolve.Content, len(needs))
 	ids = make([]digest.Digest, 0, len(needs))
 	rules := contentRules{p.Components.Round(), p.Root().Version}
@@ -196,7 +203,10 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	}
 	signed := p.Requires != nil && p.Requires(need.Component)
 	if p.Requires != nil && !signed && need.NamesItself {
-		return resolve.Content{}, reason.Errorf(reason.ComponentUnsigned, "component %s:%s: only its unsigned descriptor contains its name, which the signature policy allows: set ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
+		return resolve.Content{},
+			reason.Errorf(reason.ComponentUnsigned,
+				"component %s:%s: only its unsigned descriptor contains its name, which the signature policy allows: "+
+					"set ModuleReleaseMeta spec.ocmComponentName", need.Component, need.Version)
 	}
 	root := p.Root()
 	content := resolve.Content{Images: component.Images(all, signed || root.Locked())}
@@ -228,7 +238,9 @@ func (p *Publisher) component(ctx context.Context, need resolve.Need) (component
 }
 
 // part returns a resource's content at the location from which runtimes read it.
-func (p *Publisher) part(ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, evidence *evidence) (resolve.Part, error) {
+func (p *Publisher) part(
+	ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, evidence *evidence,
+) (resolve.Part, error) {
 	content, err := p.Components.Content(ctx, c, r, p.Place)
 	if err != nil {
 		return resolve.Part{}, err

@@ -21,9 +21,11 @@ import (
 func TestDescriptorDoesNotChooseItsSignatureRule(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
-	descriptor := ocm.Descriptor{Schema: ocm.SchemaV2, Name: "somebody.example/module", Version: "1.0.0", Resources: []ocm.Resource{{
-		Element: ocm.Element{Name: "raw-manifest", Version: "1.0.0"}, Type: "yaml", Access: ocm.Access{Type: "none"},
-	}}}
+	descriptor := ocm.Descriptor{Schema: ocm.SchemaV2, Name: "somebody.example/module", Version: "1.0.0",
+		Resources: []ocm.Resource{{
+			Element: ocm.Element{Name: "raw-manifest", Version: "1.0.0"}, Type: "yaml",
+			Access: ocm.Access{Type: "none"},
+		}}}
 	const refusal = "only its unsigned descriptor contains its name"
 	for name, c := range map[string]struct {
 		requires    func(string) bool
@@ -36,7 +38,10 @@ func TestDescriptorDoesNotChooseItsSignatureRule(t *testing.T) {
 		"to be signed, and named by none else": {func(string) bool { return true }, true, false},
 	} {
 		p.Requires = c.requires
-		need := resolve.Need{Ref: resolve.Ref{Component: descriptor.Name, Version: descriptor.Version}, Descriptor: &descriptor, NamesItself: c.namesItself}
+		need := resolve.Need{
+			Ref: resolve.Ref{Component: descriptor.Name, Version: descriptor.Version}, Descriptor: &descriptor,
+			NamesItself: c.namesItself,
+		}
 		_, err := p.content(t.Context(), need)
 		if refused := err != nil && strings.Contains(err.Error(), refusal); refused != c.refused {
 			t.Errorf("%s: got %v", name, err)
@@ -69,14 +74,21 @@ func (c components) add(t testing.TB, name, version, file string) {
 		return blob.Descriptor
 	}
 	content := push("application/yaml", file)
-	descriptor := push("application/vnd.ocm.software.component-descriptor.v2+yaml", "meta: {schemaVersion: v2}\ncomponent:\n  name: "+name+"\n  version: "+version+
-		"\n  resources:\n  - {name: raw-manifest, version: "+version+", type: yaml, access: {type: localBlob, localReference: \""+content.Digest.String()+"\", mediaType: application/yaml}}\n")
+	descriptor := push("application/vnd.ocm.software.component-descriptor.v2+yaml",
+		"meta: {schemaVersion: v2}\ncomponent:\n  name: "+name+"\n  version: "+version+
+			"\n  resources:\n  - {name: raw-manifest, version: "+version+
+			", type: yaml, access: {type: localBlob, localReference: \""+content.Digest.String()+
+			"\", mediaType: application/yaml}}\n")
 	pointer, err := json.Marshal(map[string]any{"componentDescriptorLayer": descriptor})
 	must(err)
 	config := push("application/vnd.ocm.software.component.config.v1+json", string(pointer))
-	manifest, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": config, "layers": []ocispec.Descriptor{descriptor, content}})
+	manifest, err := json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": config,
+		"layers": []ocispec.Descriptor{descriptor, content},
+	})
 	must(err)
-	must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest), ocm.Tag(version)))
+	must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest),
+		ocm.Tag(version)))
 }
 
 // asked is a store that counts the requests for a repository.
@@ -96,7 +108,9 @@ func TestContentsAreNotReadAtEveryPass(t *testing.T) {
 	const name = "example.com/scaler"
 	source.add(t, name, "1.0.0", "kind: ConfigMap\n")
 	p := f.started()
-	p.Components = component.NewReader(component.Options{Sources: []component.Source{source}, Revalidate: time.Hour, RetryAfter: time.Hour})
+	p.Components = component.NewReader(component.Options{
+		Sources: []component.Source{source}, Revalidate: time.Hour, RetryAfter: time.Hour,
+	})
 	place := &asked{Store: p.Place}
 	p.Place = place
 	look := func(ref resolve.Ref) (resolve.Content, int) {

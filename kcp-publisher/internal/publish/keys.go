@@ -54,14 +54,19 @@ func (k Keys) Fit(now time.Time) error {
 // fit is Fit for keys with known thumbprints.
 func (k *Keys) fit(now time.Time) error {
 	if !k.Root.Trusts(k.thumbprint) {
-		return refusal.New(refusal.UnknownKey, "publisher key %s is not listed in the root of trust, version %d: runtimes would refuse its bundles; "+
-			"use the key folder of the last `kcp-publisher keys` command", k.thumbprint, k.Root.Version)
+		return refusal.New(refusal.UnknownKey,
+			"publisher key %s is not listed in the root of trust, version %d: runtimes would refuse its bundles; "+
+				"use the key folder of the last `kcp-publisher keys` command", k.thumbprint, k.Root.Version)
 	}
 	if k.Enroll != nil && !k.Root.TrustsEnroll(k.enrollThumbprint) {
-		return refusal.New(refusal.UnknownKey, "enrollment key %s is not listed in the root of trust, version %d: its certificates would be refused", k.enrollThumbprint, k.Root.Version)
+		return refusal.New(refusal.UnknownKey,
+			"enrollment key %s is not listed in the root of trust, version %d: its certificates would be refused",
+			k.enrollThumbprint, k.Root.Version)
 	}
 	if !now.Before(k.Root.Expires) {
-		return refusal.New(refusal.RootExpired, "the root of trust, version %d, expired at %s: runtimes would refuse all bundles; renew it with `kcp-publisher keys rotate`",
+		return refusal.New(refusal.RootExpired,
+			"the root of trust, version %d, expired at %s: runtimes would refuse all bundles; renew it with "+
+				"`kcp-publisher keys rotate`",
 			k.Root.Version, k.Root.Expires.UTC().Format(time.RFC3339))
 	}
 	return nil
@@ -76,7 +81,9 @@ func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 		return err
 	}
 	if err == nil && newest.Version > k.Root.Version {
-		return refusal.New(refusal.BadRoot, "the key folder is outdated: its root of trust is version %d, but %s:%s is newer: use the key folder that created it, or a newer backup",
+		return refusal.New(refusal.BadRoot,
+			"the key folder is outdated: its root of trust is version %d, but %s:%s is newer: use the key folder "+
+				"that created it, or a newer backup",
 			k.Root.Version, place.Name(bundle.TrustRepository), bundle.RootTag(newest.Version))
 	}
 	return nil
@@ -115,7 +122,8 @@ func (p *Publisher) TakeUp(ctx context.Context, keys Keys) (replaced bool, err e
 // use replaces the keys, and reports whether they changed.
 func (p *Publisher) use(keys *Keys) bool {
 	before := p.keys.Load()
-	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint || before.enrollThumbprint != keys.enrollThumbprint
+	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint ||
+		before.enrollThumbprint != keys.enrollThumbprint
 	if replaced || len(before.Former) != len(keys.Former) {
 		p.keys.Store(keys) // otherwise cached results of the current keys stay valid
 	}
@@ -210,7 +218,9 @@ func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 // certificate returns the certificate for the runtime's next bundle. It keeps the last bundle's certificate if that is
 // valid for the runtime's key, and issues another if the runtime requested it and renewal is due. checked is the last
 // certificate that was found valid.
-func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.Duration, checked *checkedCertificate, now time.Time) (string, error) {
+func (k *Keys) certificate(
+	last *plan.Published, r plan.Runtime, validity time.Duration, checked *checkedCertificate, now time.Time,
+) (string, error) {
 	if r.Key == nil || k.Enroll == nil {
 		return "", nil
 	}
@@ -218,7 +228,8 @@ func (k *Keys) certificate(last *plan.Published, r plan.Runtime, validity time.D
 	var renew time.Time
 	if last != nil && last.Predicate.Certificate != "" {
 		before, err := checked.check(k, last.Predicate.Certificate, r.ID, now)
-		if err == nil && before.Thumbprint == r.Audience.KeyThumbprint && (before.Kyma.IsZero() || before.Kyma.Is(r.Kyma)) {
+		if err == nil && before.Thumbprint == r.Audience.KeyThumbprint &&
+			(before.Kyma.IsZero() || before.Kyma.Is(r.Kyma)) {
 			known, renew = last.Predicate.Certificate, before.RenewAt().Truncate(time.Second)
 		}
 	}

@@ -148,14 +148,16 @@ func TestReplacedKeysSignNoBundle(t *testing.T) {
 			f.publish(p, runtimeNamed("berlin"), "regular")
 		}
 		replace = sync.OnceFunc(func() {
-			if replaced, err := p.TakeUp(t.Context(), Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}); !replaced || err != nil {
+			if replaced, err := p.TakeUp(t.Context(),
+				Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}); !replaced || err != nil {
 				t.Errorf("take up keys: %t, %v", replaced, err)
 			}
 		})
 		f.publish(p, runtimeNamed("berlin"), "fast")
 		found, err := Read(t.Context(), f.place(), "berlin", newest)
 		if want := trusttest.Thumbprint(t, second); err != nil || found.Key != want || found.Bundle == nil {
-			t.Errorf("had published before: %t: a bundle signed by %s lies there, want by %s: %v", began, found.Key, want, err)
+			t.Errorf("had published before: %t: a bundle signed by %s lies there, want by %s: %v", began, found.Key,
+				want, err)
 		}
 	}
 }

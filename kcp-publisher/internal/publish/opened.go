@@ -26,5 +26,7 @@ func documentsOf(verified bundle.Verified) documents {
 }
 
 func newOpened() *memo.Memo[documents, openedState] {
-	return memo.New(memo.Limit{Bytes: maxOpenedBytes}, func(_ documents, state openedState) int { return state.bytes + memo.EntryBytes })
+	return memo.New(memo.Limit{Bytes: maxOpenedBytes}, func(_ documents, state openedState) int {
+		return state.bytes + memo.EntryBytes
+	})
 }

@@ -98,7 +98,8 @@ func New(options Options) (*Publisher, error) {
 	}
 	p := &Publisher{
 		Options: options, shared: map[digest.Digest]time.Time{},
-		resolved: newResolutions(maxResolvedBytes), opened: newOpened(), changes: newChanges(), contentsFound: newContentsFound(), contentsNeeded: newContentsNeeded(),
+		resolved: newResolutions(maxResolvedBytes), opened: newOpened(), changes: newChanges(),
+		contentsFound: newContentsFound(), contentsNeeded: newContentsNeeded(),
 	}
 	p.keys.Store(&options.Keys)
 	return p, nil
@@ -133,7 +134,9 @@ type Outcome struct {
 
 // Publish resolves the request and pushes a bundle if one is needed. A module that does not resolve keeps its last
 // published version, if that is known from another source than the registry.
-func (p *Publisher) Publish(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
+func (p *Publisher) Publish(
+	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
+) (Outcome, error) {
 	if err := p.check(runtime, request); err != nil {
 		return Outcome{}, err
 	}
@@ -155,7 +158,9 @@ func (p *Publisher) check(runtime plan.Runtime, request resolve.Request) error {
 		return fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
 	if s := request.Settings; p.Root().Locked() && (len(s.Mirrors) > 0 || s.Agent != "") {
-		return fmt.Errorf("publish to runtime %s: the root of trust has release keys, so agents refuse mirrors and agent images from the publisher", runtime.ID)
+		return fmt.Errorf(
+			"publish to runtime %s: the root of trust has release keys, so agents refuse mirrors and agent images "+
+				"from the publisher", runtime.ID)
 	}
 	return nil
 }
@@ -186,7 +191,9 @@ type decision struct {
 
 // Rests reports whether a runtime needs no bundle and its bundle has no problem, according to everything known except
 // its report. It pushes nothing. False only means that the report is needed. The error is an error of the registry.
-func (p *Publisher) Rests(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (bool, error) {
+func (p *Publisher) Rests(
+	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
+) (bool, error) {
 	if p.check(runtime, request) != nil {
 		return false, nil
 	}
@@ -205,7 +212,9 @@ func (p *Publisher) Rests(ctx context.Context, record *Record, runtime plan.Runt
 	return told == 0 && !d.adopted.Unrecorded(runtime.Remembered) && d.outcome.SecretsError == nil, nil
 }
 
-func (p *Publisher) try(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (Outcome, error) {
+func (p *Publisher) try(
+	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
+) (Outcome, error) {
 	d, err := p.decide(ctx, record, runtime, request, snapshot)
 	if err != nil {
 		return Outcome{}, err
@@ -232,7 +241,9 @@ func (p *Publisher) try(ctx context.Context, record *Record, runtime plan.Runtim
 
 // decide adopts the bundle of a runtime and resolves its request. It pushes nothing. Removals that wait are decided
 // first: the request is then resolved again with their modules.
-func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (decision, error) {
+func (p *Publisher) decide(
+	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
+) (decision, error) {
 	d := decision{keys: p.keys.Load()}
 	adopted, checked, err := p.adopt(ctx, record, runtime, d.keys)
 	if err != nil {
@@ -243,7 +254,8 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 		return d, err
 	}
 	if adopted.Last != nil && adopted.Kept() == nil {
-		request.Versions = newest(request.Versions, phase.Floors(request.Takeover, &adopted.Last.State, adopted.Last.Versions))
+		request.Versions = newest(request.Versions,
+			phase.Floors(request.Takeover, &adopted.Last.State, adopted.Last.Versions))
 	}
 	request, left := plan.Understood(request)
 	if err := request.CheckTakeover(); err != nil {
@@ -255,7 +267,9 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 			return d, err
 		}
 		removing := adopted.Removing(d.predicate, runtime)
-		removing.Modules = slices.DeleteFunc(removing.Modules, func(m string) bool { return slices.Contains(verdict.Going, m) })
+		removing.Modules = slices.DeleteFunc(removing.Modules, func(m string) bool {
+			return slices.Contains(verdict.Going, m)
+		})
 		if len(removing.Modules) == 0 || p.Removals == nil {
 			break
 		}
@@ -269,14 +283,17 @@ func (p *Publisher) decide(ctx context.Context, record *Record, runtime plan.Run
 		}
 		if _, kept := verdict.Held[""]; kept && runtime.Changing {
 			if adopted.Last == nil {
-				return d, fmt.Errorf("publish to runtime %s: the Kyma is deleted, and the removal of all modules waits", runtime.ID)
+				return d,
+					fmt.Errorf("publish to runtime %s: the Kyma is deleted, and the removal of all modules waits",
+						runtime.ID)
 			}
 			d.reason = "" // the modules that the runtime would keep cannot be resolved now
 			break
 		}
 		request, runtime = keeping(request, runtime, verdict)
 	}
-	d.outcome.Checked, d.outcome.LeftOut, d.outcome.Deviation = checked, slices.Concat(left, d.outcome.LeftOut), adopted.Deviation
+	d.outcome.Checked, d.outcome.LeftOut, d.outcome.Deviation = checked, slices.Concat(left, d.outcome.LeftOut),
+		adopted.Deviation
 	_, d.outcome.Kept = verdict.Held[""]
 	d.outcome.Removals = verdict
 	return d, nil
@@ -296,24 +313,32 @@ func keeping(request resolve.Request, runtime plan.Runtime, verdict plan.Verdict
 }
 
 // next resolves a request and decides about the next bundle.
-func (p *Publisher) next(ctx context.Context, record *Record, d *decision, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot) (err error) {
+func (p *Publisher) next(
+	ctx context.Context, record *Record, d *decision, runtime plan.Runtime, request resolve.Request,
+	snapshot *catalog.Snapshot,
+) (err error) {
 	kept := d.adopted.Kept()
 	if d.resolved, err = p.resolve(ctx, record, request, kept, snapshot); err != nil {
 		return fmt.Errorf("resolve runtime %s: %w", runtime.ID, err)
 	}
 	result := d.resolved.result
-	d.outcome = Outcome{LeftOut: result.LeftOut, Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked}
+	d.outcome = Outcome{
+		LeftOut: result.LeftOut, Problems: result.State.Problems, Remarks: result.Remarks, Asked: result.Asked,
+	}
 	if runtime.Sealed, err = seal(runtime, kept, result.Asked); err != nil {
 		d.outcome.SecretsError = err
 	}
 	// The certificate is renewed after a third of its life, by a request that can be under way as long as a bundle is
 	// valid. A certificate in the registry proves itself.
-	if runtime.Certificate, err = d.keys.certificate(d.adopted.Last, runtime, max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
+	if runtime.Certificate, err = d.keys.certificate(d.adopted.Last, runtime,
+		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err
 	}
-	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions, KeepsAll: request.KeepsAll(), Critical: result.State.Critical(),
+	wanted := plan.Wanted{Documents: d.resolved.documents, Asked: result.Asked, Versions: result.Versions,
+		KeepsAll: request.KeepsAll(), Critical: result.State.Critical(),
 		Agent: result.State.Settings.Agent, Values: request.AllValues().Only(result.State.UsedValues())}
-	d.predicate, d.reason = plan.Next(d.adopted, wanted, runtime, d.keys.Root, max(p.Validity, runtime.Validity), p.Now())
+	d.predicate, d.reason = plan.Next(d.adopted, wanted, runtime, d.keys.Root, max(p.Validity, runtime.Validity),
+		p.Now())
 	return nil
 }
 
@@ -332,7 +357,10 @@ func newest(a, b map[string]string) map[string]string {
 	return all
 }
 
-func (p *Publisher) push(ctx context.Context, record *Record, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate, kept *plan.Published) (*plan.Published, error) {
+func (p *Publisher) push(
+	ctx context.Context, record *Record, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate,
+	kept *plan.Published,
+) (*plan.Published, error) {
 	manifest, err := bundle.Compose(resolved.documents, predicate, keys.Signer)
 	if err != nil {
 		return nil, err
@@ -363,7 +391,8 @@ func (p *Publisher) push(ctx context.Context, record *Record, runtime string, ke
 		return nil, err
 	}
 	next := &plan.Published{
-		Predicate: predicate, Digest: manifest.Descriptor.Digest, State: resolved.result.State, Versions: resolved.result.Versions,
+		Predicate: predicate, Digest: manifest.Descriptor.Digest, State: resolved.result.State,
+		Versions:  resolved.result.Versions,
 		StateBlob: resolved.documents.State.Descriptor, CatalogBlob: resolved.documents.Catalog.Descriptor,
 	}
 	if kept != nil {
@@ -374,7 +403,9 @@ func (p *Publisher) push(ctx context.Context, record *Record, runtime string, ke
 }
 
 // replace replaces the bundle that was read before, and fails if the tag has changed.
-func (p *Publisher) replace(ctx context.Context, record *Record, runtime string, documents bundle.Documents, manifest bundle.Blob) error {
+func (p *Publisher) replace(
+	ctx context.Context, record *Record, runtime string, documents bundle.Documents, manifest bundle.Blob,
+) error {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return err
@@ -402,10 +433,14 @@ func (p *Publisher) replace(ctx context.Context, record *Record, runtime string,
 			return fmt.Errorf("%w: %w", ErrMayNotPush, err)
 		}
 	}
-	return store.PushBundle(ctx, p.Place, runtime, documents, manifest, func(d digest.Digest) bool { return present[d] })
+	return store.PushBundle(ctx, p.Place, runtime, documents, manifest, func(d digest.Digest) bool {
+		return present[d]
+	})
 }
 
-func (p *Publisher) resolve(ctx context.Context, record *Record, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot) (*resolution, error) {
+func (p *Publisher) resolve(
+	ctx context.Context, record *Record, request resolve.Request, kept *plan.Published, snapshot *catalog.Snapshot,
+) (*resolution, error) {
 	request.DefinedValues = snapshot.DefinedValues(request.AllValues())
 	request.Labels = snapshot.Relevant(request.Labels)
 	in := inputs{Revision: snapshot.Revision}

@@ -38,7 +38,10 @@ type fleet struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{t: t, signer: trusttest.NewSigner(t), dir: filepath.Join(t.TempDir(), "registry"), now: noon, records: map[*Publisher]map[string]*Record{}}
+	f := &fleet{
+		t: t, signer: trusttest.NewSigner(t), dir: filepath.Join(t.TempDir(), "registry"), now: noon,
+		records: map[*Publisher]map[string]*Record{},
+	}
 	public, err := f.signer.PublicKey()
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +69,8 @@ func (f *fleet) place() store.Store {
 func (f *fleet) started() *Publisher {
 	f.t.Helper()
 	p, err := New(Options{
-		Place: f.place(), Keys: Keys{Signer: f.signer, Root: f.root}, Validity: validity, Now: func() time.Time { return f.now },
+		Place: f.place(), Keys: Keys{Signer: f.signer, Root: f.root}, Validity: validity,
+		Now:        func() time.Time { return f.now },
 		Components: component.NewReader(component.Options{Revalidate: time.Hour, RetryAfter: time.Hour}),
 	})
 	if err != nil {
@@ -102,7 +106,8 @@ func (f *fleet) try(p *Publisher, runtime plan.Runtime, channel string) (Outcome
 		f.t.Fatal(err)
 	}
 	spec := v1beta2.KymaSpec{Channel: channel}
-	return p.Publish(f.t.Context(), f.record(p, runtime.ID), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+	return p.Publish(f.t.Context(), f.record(p, runtime.ID), runtime, resolve.Request{Seed: spec, Asked: spec},
+		snapshot)
 }
 
 // lying returns the digest of a runtime's bundle in the registry.
@@ -139,16 +144,19 @@ func TestBundleIsPushedOnce(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	first := f.publish(p, runtimeNamed("one"), "regular")
-	if !first.Pushed || first.Reason != plan.ReasonFirst || first.Published.Digest != f.lying("one") || first.Published.Predicate.Previous != nil {
+	if !first.Pushed || first.Reason != plan.ReasonFirst || first.Published.Digest != f.lying("one") ||
+		first.Published.Predicate.Previous != nil {
 		t.Fatalf("first: %+v", first)
 	}
-	if second := f.publish(p, runtimeNamed("one"), "regular"); second.Pushed || second.Reason != "" || second.Published.Digest != first.Published.Digest {
+	if second := f.publish(p, runtimeNamed("one"), "regular"); second.Pushed || second.Reason != "" ||
+		second.Published.Digest != first.Published.Digest {
 		t.Errorf("second: %+v", second)
 	}
 	f.now = noon.Add(time.Minute)
 	changed := f.publish(p, runtimeNamed("one"), "fast")
 	previous := changed.Published.Predicate.Previous
-	if !changed.Pushed || previous == nil || previous.Digest != first.Published.Digest || previous.Sequence != first.Published.Predicate.Sequence {
+	if !changed.Pushed || previous == nil || previous.Digest != first.Published.Digest ||
+		previous.Sequence != first.Published.Predicate.Sequence {
 		t.Errorf("changed: %+v", changed)
 	}
 }
@@ -158,7 +166,8 @@ func TestPublisherKilledAfterAPushAdoptsItsBundle(t *testing.T) {
 	pushed := f.publish(f.started(), runtimeNamed("one"), "regular")
 	f.now = noon.Add(time.Minute)
 	after := f.publish(f.started(), runtimeNamed("one"), "regular")
-	if after.Pushed || after.Published.Digest != pushed.Published.Digest || after.Published.Predicate.Sequence != pushed.Published.Predicate.Sequence {
+	if after.Pushed || after.Published.Digest != pushed.Published.Digest ||
+		after.Published.Predicate.Sequence != pushed.Published.Predicate.Sequence {
 		t.Errorf("pushed %+v\nadopted %+v", pushed, after)
 	}
 }
@@ -167,7 +176,8 @@ func TestBundleValidityCoversItsTransport(t *testing.T) {
 	const season = 90 * 24 * time.Hour
 	f := newFleet(t)
 	p := f.started()
-	for id, c := range map[string]struct{ way, life time.Duration }{"network": {0, validity}, "plant": {validity / 2, validity}, "ship": {season, season}} {
+	for id, c := range map[string]struct{ way, life time.Duration }{"network": {0, validity},
+		"plant": {validity / 2, validity}, "ship": {season, season}} {
 		runtime := runtimeNamed(id)
 		runtime.Validity = c.way
 		first, second := f.publish(p, runtime, "regular"), f.publish(p, runtime, "regular")
@@ -184,7 +194,8 @@ func TestExpiredBundleIsStillAdopted(t *testing.T) {
 	f.now = noon.Add(10 * validity)
 	renewed := f.publish(f.started(), runtimeNamed("one"), "regular")
 	previous := renewed.Published.Predicate.Previous
-	if !renewed.Pushed || previous == nil || previous.Digest != pushed.Published.Digest || renewed.Published.StateBlob.Digest != pushed.Published.StateBlob.Digest {
+	if !renewed.Pushed || previous == nil || previous.Digest != pushed.Published.Digest ||
+		renewed.Published.StateBlob.Digest != pushed.Published.StateBlob.Digest {
 		t.Errorf("renewed: %+v", renewed)
 	}
 	if expires := renewed.Published.Predicate.ExpiresAt; !expires.Equal(f.now.Add(validity)) {
@@ -199,8 +210,9 @@ func TestForeignBundleIsReplaced(t *testing.T) {
 			if err != nil {
 				f.t.Fatal(err)
 			}
-			manifest, err := bundle.Compose(documents, bundle.Predicate{Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 9_000_000_000_000,
-				IssuedAt: noon, ExpiresAt: noon.Add(validity), RootVersion: 1}, trusttest.NewSigner(f.t))
+			manifest, err := bundle.Compose(documents,
+				bundle.Predicate{Audience: bundle.Audience{Runtime: "one"}, Epoch: 1, Sequence: 9_000_000_000_000,
+					IssuedAt: noon, ExpiresAt: noon.Add(validity), RootVersion: 1}, trusttest.NewSigner(f.t))
 			if err != nil {
 				f.t.Fatal(err)
 			}
@@ -227,9 +239,12 @@ func TestForeignBundleIsReplaced(t *testing.T) {
 			f.puts("one", put(f))
 			runtime := runtimeNamed("one")
 			// The record in the status still applies.
-			runtime.Remembered = &plan.Memory{Epoch: 1, Sequence: noon.Add(time.Hour).UnixMilli(), Digest: digest.FromString("last")}
+			runtime.Remembered = &plan.Memory{
+				Epoch: 1, Sequence: noon.Add(time.Hour).UnixMilli(), Digest: digest.FromString("last"),
+			}
 			outcome := f.publish(f.started(), runtime, "regular")
-			if !outcome.Pushed || outcome.Deviation == nil || outcome.Published.Predicate.Previous.Digest != runtime.Remembered.Digest ||
+			if !outcome.Pushed || outcome.Deviation == nil ||
+				outcome.Published.Predicate.Previous.Digest != runtime.Remembered.Digest ||
 				outcome.Published.Predicate.Sequence != runtime.Remembered.Sequence+1 {
 				t.Errorf("got %+v", outcome)
 			}
@@ -244,8 +259,10 @@ func TestRuntimesWithEqualRequestsShareDocuments(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	one, two := f.publish(p, runtimeNamed("one"), "regular"), f.publish(p, runtimeNamed("two"), "regular")
-	if one.Published.StateBlob.Digest != two.Published.StateBlob.Digest || one.Published.CatalogBlob.Digest != two.Published.CatalogBlob.Digest {
-		t.Errorf("one has %s and %s, two has %s and %s", one.Published.StateBlob.Digest, one.Published.CatalogBlob.Digest, two.Published.StateBlob.Digest, two.Published.CatalogBlob.Digest)
+	if one.Published.StateBlob.Digest != two.Published.StateBlob.Digest ||
+		one.Published.CatalogBlob.Digest != two.Published.CatalogBlob.Digest {
+		t.Errorf("one has %s and %s, two has %s and %s", one.Published.StateBlob.Digest,
+			one.Published.CatalogBlob.Digest, two.Published.StateBlob.Digest, two.Published.CatalogBlob.Digest)
 	}
 	if one.Published.Digest == two.Published.Digest {
 		t.Error("two runtimes have one bundle")
@@ -273,7 +290,8 @@ func TestFailedPushIsRetriedAndNotRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := f.publish(p, runtimeNamed("one"), "fast")
-	if previous := again.Published.Predicate.Previous; !again.Pushed || previous == nil || previous.Digest != first.Published.Digest {
+	if previous := again.Published.Predicate.Previous; !again.Pushed || previous == nil ||
+		previous.Digest != first.Published.Digest {
 		t.Errorf("got %+v", again)
 	}
 	if again.Published.Digest != f.lying("one") {
@@ -315,7 +333,10 @@ func TestSharedDocumentsAreCheckedAlsoAfterARemark(t *testing.T) {
 		}
 		p := f.started()
 		published := before.Published
-		runtime.Remembered = &plan.Memory{Epoch: published.Predicate.Epoch, Sequence: published.Predicate.Sequence, Digest: published.Digest, Versions: published.Versions}
+		runtime.Remembered = &plan.Memory{
+			Epoch: published.Predicate.Epoch, Sequence: published.Predicate.Sequence, Digest: published.Digest,
+			Versions: published.Versions,
+		}
 		rests, err := p.Rests(t.Context(), &Record{}, runtime, request, snapshot)
 		if err != nil || rests != c.rests || (before.SecretsError == nil) != c.rests {
 			t.Errorf("%s is notified: it rests %v, %v; %v", what, rests, err, before.SecretsError)

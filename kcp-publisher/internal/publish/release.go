@@ -24,7 +24,9 @@ func (e *evidence) add(mediaType string, data []byte) {
 
 // prove checks a content as agents do, and shares the documents for the check. A content that agents would refuse then
 // affects only its module, not the whole runtime.
-func (p *Publisher) prove(ctx context.Context, root trust.Root, all []component.Component, evidence *evidence, content *resolve.Content) error {
+func (p *Publisher) prove(
+	ctx context.Context, root trust.Root, all []component.Component, evidence *evidence, content *resolve.Content,
+) error {
 	main := all[0].Descriptor
 	released := trust.Released{Component: main.Name, Version: main.Version, Images: content.Images}
 	if !root.Locked() {

@@ -12,11 +12,10 @@ import (
 )
 
 // Renew pushes a runtime's last bundle with a later expiry if it is due for renewal, and returns the newest bundle, nil
-// if it is not known. Nothing is resolved, so that a control plane in the middle of a change does not let bundles expire.
+// if it is not known. Nothing is resolved, so that a control plane in the middle of a change does not let bundles
+// expire.
 func (p *Publisher) Renew(
-	ctx context.Context,
-	record *Record,
-	runtime plan.Runtime,
+	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.Published, pushed bool, err error) {
 	keys := p.keys.Load()
 	if err := p.fit(keys); err != nil {
@@ -36,7 +35,9 @@ func (p *Publisher) Renew(
 	}
 	documents, err := p.documentsOf(ctx, runtime.ID, last)
 	if err == nil {
-		resolved := &resolution{result: resolve.Result{State: last.State, Versions: last.Versions}, documents: documents}
+		resolved := &resolution{
+			result: resolve.Result{State: last.State, Versions: last.Versions}, documents: documents,
+		}
 		newest, err = p.push(ctx, record, runtime.ID, keys, resolved, next, last)
 	}
 	if errors.Is(err, errMoved) || errors.Is(err, errOtherKeys) {
@@ -51,16 +52,15 @@ func (p *Publisher) Renew(
 
 // documentsOf reads the documents of a runtime's last bundle.
 func (p *Publisher) documentsOf(
-	ctx context.Context,
-	runtime string,
-	last *plan.Published,
+	ctx context.Context, runtime string, last *plan.Published,
 ) (documents bundle.Documents, err error) {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return documents, err
 	}
 	documents.State.Descriptor, documents.Catalog.Descriptor = last.StateBlob, last.CatalogBlob
-	if documents.State.Bytes, err = store.FetchBlob(ctx, repository, last.StateBlob, bundle.MaxDocumentBytes); err != nil {
+	if documents.State.Bytes, err = store.FetchBlob(ctx, repository, last.StateBlob,
+		bundle.MaxDocumentBytes); err != nil {
 		return documents, err
 	}
 	documents.Catalog.Bytes, err = store.FetchBlob(ctx, repository, last.CatalogBlob, bundle.MaxDocumentBytes)

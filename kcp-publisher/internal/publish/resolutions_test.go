@@ -34,10 +34,11 @@ func TestResolutionKeyCoversAllInputs(t *testing.T) {
 		}
 	}
 	contents := map[string]digest.Digest{
-		"content":       idFor(ref, resolve.Content{Images: []string{"one"}}, nil),
-		"values":        idFor(ref, resolve.Content{Images: []string{"one"}, Values: &resolve.Part{}}, nil),
-		"other version": idFor(resolve.Ref{Component: ref.Component, Version: "2.0.0"}, resolve.Content{Images: []string{"one"}}, nil),
-		"error":         idFor(ref, resolve.Content{}, errors.New("gone")),
+		"content": idFor(ref, resolve.Content{Images: []string{"one"}}, nil),
+		"values":  idFor(ref, resolve.Content{Images: []string{"one"}, Values: &resolve.Part{}}, nil),
+		"other version": idFor(resolve.Ref{Component: ref.Component, Version: "2.0.0"},
+			resolve.Content{Images: []string{"one"}}, nil),
+		"error": idFor(ref, resolve.Content{}, errors.New("gone")),
 	}
 	for name, id := range contents {
 		key := keyOf(inputs{}).with(id)

@@ -12,7 +12,10 @@ import (
 )
 
 func secret(module, name, revision string) bundle.RuntimeSecret {
-	return bundle.RuntimeSecret{Namespace: "kyma-system", Name: name, Data: map[string][]byte{"a": []byte("b")}, Module: module, Revision: revision}
+	return bundle.RuntimeSecret{
+		Namespace: "kyma-system", Name: name, Data: map[string][]byte{"a": []byte("b")}, Module: module,
+		Revision: revision,
+	}
 }
 
 func TestBundleListsSecretsAndRemovals(t *testing.T) {
@@ -38,21 +41,56 @@ func TestBundleListsSecretsAndRemovals(t *testing.T) {
 		removals []string
 		err      string
 	}{
-		"nothing was ever there":                     {nil, &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
-		"a module that is asked for gets its Secret": {nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, []string{"login"}, nil, ""},
-		"one for no module in particular is there":   {nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, ""},
-		"equal Secrets are not sealed anew":          {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, ""},
-		"another content is":                         {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("keda", "login", "2")}}, nil, []string{"login"}, nil, ""},
-		"a module that nobody asks for has none":     {nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}, Known: []string{"kyma-system/login"}}, nil, []string{}, []string{"kyma-system/login"}, ""},
-		"a module keeps it until it is gone":         {nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}}, func(r *plan.Runtime) { r.Installed = []string{"nats"} }, []string{"login"}, nil, ""},
-		"a deleted Secret is announced":              {said(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}, Known: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"}, []string{"kyma-system/login"}, ""},
-		"an unknown Secret is not announced":         {said(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, ""},
-		"no Secret is announced":                     {said(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
-		"a silent runtime gets the same":             {said(keda), nil, nil, nil, nil, ""},
-		"one that is let go is, too":                 {said(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}}, func(r *plan.Runtime) { r.Deleting = true }, nil, nil, ""},
-		"an agent that is too old":                   {nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "upgrade the agent"},
-		"one that is too large costs only itself":    {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge, all}, Known: []string{"kyma-system/huge"}}, nil, []string{"login", "pull"}, nil, "secret kyma-system/huge: "},
-		"nothing but too much changes nothing":       {said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{huge}}, nil, nil, nil, "make it smaller"},
+		"nothing was ever there": {nil, &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"a module that is asked for gets its Secret": {
+			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, []string{"login"}, nil, "",
+		},
+		"one for no module in particular is there": {
+			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, "",
+		},
+		"equal Secrets are not sealed anew": {
+			said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "",
+		},
+		"another content is": {
+			said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("keda", "login", "2")}}, nil,
+			[]string{"login"}, nil, "",
+		},
+		"a module that nobody asks for has none": {
+			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")},
+				Known: []string{"kyma-system/login"}}, nil, []string{}, []string{"kyma-system/login"}, "",
+		},
+		"a module keeps it until it is gone": {
+			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}},
+			func(r *plan.Runtime) { r.Installed = []string{"nats"} }, []string{"login"}, nil, "",
+		},
+		"a deleted Secret is announced": {
+			said(keda, all),
+			&plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all},
+				Known: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"},
+			[]string{"kyma-system/login"}, "",
+		},
+		"an unknown Secret is not announced": {
+			said(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil,
+			"",
+		},
+		"no Secret is announced":         {said(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"a silent runtime gets the same": {said(keda), nil, nil, nil, nil, ""},
+		"one that is let go is, too": {
+			said(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}},
+			func(r *plan.Runtime) { r.Deleting = true }, nil, nil, "",
+		},
+		"an agent that is too old": {
+			nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "upgrade the agent",
+		},
+		"one that is too large costs only itself": {
+			said(keda),
+			&plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge, all},
+				Known: []string{"kyma-system/huge"}}, nil, []string{"login", "pull"}, nil, "secret kyma-system/huge: ",
+		},
+		"nothing but too much changes nothing": {
+			said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{huge}}, nil, nil, nil,
+			"make it smaller",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := plan.Runtime{ID: "one", Secrets: c.secrets}
@@ -93,7 +131,8 @@ func TestOlderAgentGetsASupportedBundle(t *testing.T) {
 		"with Secrets that wait": {[]bundle.RuntimeSecret{secret("", "login", "1")}, true},
 		"without":                {nil, false},
 	} {
-		if sealed, err := seal(plan.Runtime{Secrets: &plan.Secrets{All: c.all}}, last, nil); sealed != nil || (err != nil) != c.trouble {
+		if sealed, err := seal(plan.Runtime{Secrets: &plan.Secrets{All: c.all}}, last, nil); sealed != nil ||
+			(err != nil) != c.trouble {
 			t.Errorf("%s: %+v, %v", name, sealed, err)
 		}
 	}

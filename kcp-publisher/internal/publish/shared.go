@@ -29,13 +29,16 @@ func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bund
 	}
 	missing, err := p.ensureShared(ctx, documents, func() {})
 	if missing && err == nil && p.Restored != nil {
-		p.Restored(ctx, "documents "+documents.State.Descriptor.Digest.String()+" and "+documents.Catalog.Descriptor.Digest.String())
+		p.Restored(ctx, "documents "+documents.State.Descriptor.Digest.String()+" and "+
+			documents.Catalog.Descriptor.Digest.String())
 	}
 	return err
 }
 
 // ensureShared uploads missing documents unless they were seen recently, and reports whether any was missing.
-func (p *Publisher) ensureShared(ctx context.Context, documents bundle.Documents, done func()) (missing bool, err error) {
+func (p *Publisher) ensureShared(
+	ctx context.Context, documents bundle.Documents, done func(),
+) (missing bool, err error) {
 	state, catalog := documents.State.Descriptor.Digest, documents.Catalog.Descriptor.Digest
 	p.mu.Lock()
 	recently := p.recently(p.shared[state]) && p.recently(p.shared[catalog])

@@ -22,8 +22,9 @@ func (p *Publisher) holds(records int) map[string]int {
 	resolved, bytesResolved := p.resolved.Held()
 	opened, _ := p.opened.Held()
 	return map[string]int{
-		"runtimes": records, "contents of components": found, "contents of requests": needed, "bytes of contents": (bytesFound + bytesNeeded) / 1024,
-		"resolutions": resolved, "bytes of resolutions": bytesResolved / 1024, "opened documents": opened,
+		"runtimes": records, "contents of components": found, "contents of requests": needed,
+		"bytes of contents": (bytesFound + bytesNeeded) / 1024,
+		"resolutions":       resolved, "bytes of resolutions": bytesResolved / 1024, "opened documents": opened,
 	}
 }
 
@@ -66,7 +67,8 @@ func TestMemoryDoesNotGrowDuringADayOfPublishing(t *testing.T) {
 			runtime := runtimeNamed(id)
 			runtime.Remembered = remembered[id]
 			spec := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
-			outcome, err := p.Publish(t.Context(), f.record(p, id), runtime, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+			outcome, err := p.Publish(t.Context(), f.record(p, id), runtime, resolve.Request{Seed: spec, Asked: spec},
+				snapshot)
 			if err != nil || !outcome.Pushed || outcome.Published.Versions["scaler"] != version {
 				t.Fatalf("%s at %s: %+v, %v", id, f.now, outcome, err)
 			}

@@ -78,10 +78,9 @@ func TestUnreadableModuleDoesNotHoldBackTheBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := started()
-	source.err = fmt.Errorf(
-		"remember the digest: %w",
-		&fs.PathError{Op: "write", Path: "partial/123", Err: syscall.ENOSPC},
-	)
+	source.err = fmt.Errorf("remember the digest: %w", &fs.PathError{
+		Op: "write", Path: "partial/123", Err: syscall.ENOSPC,
+	})
 	poor := publish(p)
 	if !poor.Pushed || len(poor.Published.Predicate.Removals) != 0 || len(poor.Problems) != 1 ||
 		poor.Published.Versions["scaler"] != "1.0.0" ||

@@ -34,13 +34,12 @@ func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) erro
 // readManifests returns lifecycle-manager's Manifests of a Kyma.
 func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) ([]v1beta2.Manifest, error) {
 	var all v1beta2.ManifestList
-	if err := direct.List(ctx, &all, client.InNamespace(kyma.Namespace), client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
-		return nil, fmt.Errorf(
-			"list lifecycle-manager's Manifests of Kyma %s/%s, which rbac/takeover.yaml of the chart allows: %w",
-			kyma.Namespace,
-			kyma.Name,
-			err,
-		)
+	if err := direct.List(ctx, &all, client.InNamespace(kyma.Namespace),
+		client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
+		return nil,
+			fmt.Errorf(
+				"list lifecycle-manager's Manifests of Kyma %s/%s, which rbac/takeover.yaml of the chart allows: %w",
+				kyma.Namespace, kyma.Name, err)
 	}
 	return Of(kyma, all.Items), nil
 }

@@ -31,10 +31,7 @@ func (e *BehindError) Error() string {
 //  4. A Manifest with an older version keeps its label until lifecycle-manager has written the newer version.
 //  5. The annotation of the phase goes.
 func GiveBack(
-	ctx context.Context,
-	api client.Client,
-	kyma *v1beta2.Kyma,
-	offered *catalog.Snapshot,
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
 		if done, err = handBack(ctx, api, kyma, offered); err != nil {
@@ -56,10 +53,7 @@ func GiveBack(
 
 // handBack does the steps up to the one with which lifecycle-manager continues.
 func handBack(
-	ctx context.Context,
-	api client.Client,
-	kyma *v1beta2.Kyma,
-	offered *catalog.Snapshot,
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
 	manifests, err := manifestsOf(ctx, api, kyma)
 	if err != nil {
@@ -81,7 +75,8 @@ func handBack(
 	}
 	before = kyma.DeepCopy()
 	kyma.Status = status
-	if err := api.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := api.Status().
+		Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	for i := range manifests {
@@ -100,10 +95,7 @@ func handBack(
 
 // releaseManifests lets lifecycle-manager install from the Manifests that have the running version by now.
 func releaseManifests(
-	ctx context.Context,
-	api client.Client,
-	kyma *v1beta2.Kyma,
-	offered *catalog.Snapshot,
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
 	manifests, err := manifestsOf(ctx, api, kyma)
 	if err != nil {
@@ -126,10 +118,8 @@ func releaseManifests(
 	}
 	waits := &BehindError{}
 	for _, name := range slices.Sorted(maps.Keys(behind)) {
-		waits.Manifests = append(
-			waits.Manifests,
-			fmt.Sprintf("Manifest %s/%s to version %s", kyma.Namespace, name, behind[name]),
-		)
+		waits.Manifests = append(waits.Manifests,
+			fmt.Sprintf("Manifest %s/%s to version %s", kyma.Namespace, name, behind[name]))
 	}
 	return done, waits
 }
@@ -144,10 +134,7 @@ func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest
 
 // Downgrades returns the modules of a Kyma that lifecycle-manager would take back to an older version.
 func Downgrades(
-	ctx context.Context,
-	api client.Client,
-	kyma *v1beta2.Kyma,
-	offered *catalog.Snapshot,
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) ([]string, error) {
 	manifests, err := manifestsOf(ctx, api, kyma)
 	if err != nil {

@@ -62,13 +62,8 @@ func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 			State:            m.State,
 		}
 		if !unmanaged(requested(kyma), m.Name) {
-			entry.State, entry.Template = v1beta2.StateProcessing, templateOf(
-				m.Name,
-				m.Channel,
-				m.Version,
-				kyma.Namespace,
-				offered,
-			)
+			entry.State, entry.Template = v1beta2.StateProcessing,
+				templateOf(m.Name, m.Channel, m.Version, kyma.Namespace, offered)
 		}
 		h.Modules = append(h.Modules, entry)
 	}
@@ -94,7 +89,8 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 		h.Downgrades = append(
 			h.Downgrades,
 			fmt.Sprintf(
-				"module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would go back to %s; offer %s or newer there first",
+				"module %s runs in version %s, Manifest %s/%s has %s, and %s %s: lifecycle-manager would go back to "+
+					"%s; offer %s or newer there first",
 				module,
 				runs,
 				m.Namespace,
@@ -113,10 +109,7 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 
 // entryOf returns lifecycle-manager's entry in status.modules for one of its Manifests.
 func entryOf(
-	kyma *v1beta2.Kyma,
-	m *v1beta2.Manifest,
-	module, runs string,
-	offered *catalog.Snapshot,
+	kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot,
 ) v1beta2.ModuleStatus {
 	component := m.Annotations[v1beta2.AnnotationFQDN]
 	entry := v1beta2.ModuleStatus{
@@ -130,8 +123,10 @@ func entryOf(
 	}
 	if r := m.Spec.Resource; r != nil && m.Spec.CustomResourcePolicy != v1beta2.PolicyIgnore {
 		entry.Resource = &v1beta2.TrackingObject{
-			TypeMeta:    metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()},
-			PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: r.GetNamespace(), Generation: r.GetGeneration()},
+			TypeMeta: metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()},
+			PartialMeta: v1beta2.PartialMeta{
+				Name: r.GetName(), Namespace: r.GetNamespace(), Generation: r.GetGeneration(),
+			},
 		}
 	}
 	return entry

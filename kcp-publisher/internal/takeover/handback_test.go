@@ -19,22 +19,22 @@ import (
 // releasedKyma is a Kyma whose runtime gave its modules back, in these versions.
 func releasedKyma(versions map[string]string) *v1beta2.Kyma {
 	kyma := kymaNamed("one")
-	kyma.Labels[v1beta2.LabelTakeover], kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.TakeoverActive, v1beta2.True
+	kyma.Labels[v1beta2.LabelTakeover], kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.TakeoverActive,
+		v1beta2.True
 	kyma.Annotations = map[string]string{v1beta2.AnnotationTakeoverPhase: string(bundle.TakeoverRelease)}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		Published: &v1beta2.PublishedBundle{Versions: versions},
 		Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "regular"}},
-		Takeover:  &v1beta2.TakeoverStatus{Published: string(bundle.TakeoverRelease), Done: string(bundle.TakeoverRelease)},
+		Takeover: &v1beta2.TakeoverStatus{
+			Published: string(bundle.TakeoverRelease), Done: string(bundle.TakeoverRelease),
+		},
 	}
 	for name, version := range versions {
-		kyma.Status.Modules = append(
-			kyma.Status.Modules,
-			v1beta2.ModuleStatus{Name: name, Version: version, Channel: "regular", State: v1beta2.StateUnmanaged},
-		)
-		kyma.Status.Runtime.Requested.Spec.Modules = append(
-			kyma.Status.Runtime.Requested.Spec.Modules,
-			v1beta2.Module{Name: name, Managed: true},
-		)
+		kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{
+			Name: name, Version: version, Channel: "regular", State: v1beta2.StateUnmanaged,
+		})
+		kyma.Status.Runtime.Requested.Spec.Modules = append(kyma.Status.Runtime.Requested.Spec.Modules,
+			v1beta2.Module{Name: name, Managed: true})
 	}
 	return kyma
 }
@@ -72,17 +72,22 @@ func TestLifecycleManagerContinuesWithTheRunningVersions(t *testing.T) {
 			releasedKyma(map[string]string{"keda": "1.7.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.8.0")},
 			"1.7.0 Ready Manifest one-keda ModuleTemplate keda-1.7.0", "", ""},
 		"A channel with an older version would downgrade": {
-			inSlow(releasedKyma(map[string]string{"keda": "1.8.0"})), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			inSlow(releasedKyma(map[string]string{"keda": "1.8.0"})),
+			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "",
 			`module keda runs in version 1.8.0, Manifest kcp-system/one-keda has 1.7.0, and channel "slow" has 1.6.0: lifecycle-manager would go back to 1.7.0; offer 1.8.0 or newer there first`},
 		"A channel that is gone would downgrade": {
 			releasedKyma(map[string]string{"keda": "9.0.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
-			"9.0.0 Ready Manifest one-keda ModuleTemplate keda-9.0.0", "", `channel "regular" has 1.8.0: lifecycle-manager would go back to 1.7.0`},
+			"9.0.0 Ready Manifest one-keda ModuleTemplate keda-9.0.0", "",
+			`channel "regular" has 1.8.0: lifecycle-manager would go back to 1.7.0`},
 		"A Manifest that is being deleted installs nothing": {
-			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)},
+			releasedKyma(map[string]string{"keda": "1.8.0"}), []v1beta2.Manifest{
+				manifestOf("one", "keda", "1.7.0", deleted),
+			},
 			"1.8.0 Ready Manifest one-keda ModuleTemplate keda-1.8.0", "", ""},
 		"A module that was added since": {
-			releasedKyma(map[string]string{"keda": "1.8.0"}), nil, "1.8.0 Processing ModuleTemplate keda-1.8.0", "", ""},
+			releasedKyma(map[string]string{"keda": "1.8.0"}), nil, "1.8.0 Processing ModuleTemplate keda-1.8.0", "",
+			""},
 		"A module that is unmanaged": {
 			manual(releasedKyma(map[string]string{"keda": "1.7.0"})), nil, "1.7.0 Unmanaged", "", ""},
 		"A module that was removed since keeps its entry, by which lifecycle-manager deletes the Manifest": {
@@ -131,7 +136,8 @@ func TestLifecycleManagerContinuesWithTheRunningVersions(t *testing.T) {
 func TestReturnedStatusHasNothingOfThePublisher(t *testing.T) {
 	before := releasedKyma(map[string]string{"keda": "1.7.0"}).Status
 	before.ReadyModules, before.ObservedGeneration, before.LastHandledReconcileAt = "0/1", 3, "now"
-	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionReady, v1beta2.ConditionModules, "CRDsSync"} {
+	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionReady,
+		v1beta2.ConditionModules, "CRDsSync"} {
 		before.Conditions = append(before.Conditions, metav1.Condition{Type: kind})
 	}
 	after := ReturnedStatus(before, Handback{})
@@ -157,7 +163,8 @@ func TestGiveBackKeepsLifecycleManagerFromOlderManifests(t *testing.T) {
 	skipped := func(m *v1beta2.Manifest) { m.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True }
 	kyma := releasedKyma(map[string]string{"keda": "1.8.0", "mail": "1.0.0"})
 	old, current := manifestOf("one", "keda", "1.7.0", skipped), manifestOf("one", "mail", "1.0.0", skipped)
-	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kyma).WithObjects(kyma, &old, &current).Build()
+	api := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(kyma).WithObjects(kyma, &old, &current).
+		Build()
 	read := func() (*v1beta2.Kyma, map[string]bool) {
 		t.Helper()
 		now := &v1beta2.Kyma{}

@@ -21,11 +21,14 @@ func Remember(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Takeove
 	for _, manifest := range Of(kyma, manifests) {
 		module := moduleOf(kyma, &manifest)
 		version := installedVersion(kyma, module, &manifest)
-		if module == "" || version == "" || known[module] || manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
+		if module == "" || version == "" || known[module] ||
+			manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
 			continue
 		}
 		known[module] = true
-		inherited := v1beta2.InheritedModule{Name: module, Version: version, Channel: manifest.Labels[v1beta2.LabelChannel]}
+		inherited := v1beta2.InheritedModule{
+			Name: module, Version: version, Channel: manifest.Labels[v1beta2.LabelChannel],
+		}
 		for _, o := range manifest.Status.Synced {
 			if inheritable(o) && objects < bundle.MaxInherited {
 				inherited.Objects = append(inherited.Objects, o)
@@ -83,5 +86,6 @@ func installedVersion(kyma *v1beta2.Kyma, module string, manifest *v1beta2.Manif
 
 // inheritable reports whether a bundle can name the object.
 func inheritable(o v1beta2.Resource) bool {
-	return bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}.Check() == nil
+	return bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace,
+		Name: o.Name}.Check() == nil
 }

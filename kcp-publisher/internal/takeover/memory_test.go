@@ -11,20 +11,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-var deployment = v1beta2.Resource{Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}}
+var deployment = v1beta2.Resource{
+	Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{
+		Group: "apps", Version: "v1", Kind: "Deployment",
+	},
+}
 
 func kymaNamed(name string, modules ...v1beta2.ModuleStatus) *v1beta2.Kyma {
 	return &v1beta2.Kyma{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name, Labels: map[string]string{v1beta2.LabelRuntimeID: name}},
-		Spec:       v1beta2.KymaSpec{Channel: "regular"}, Status: v1beta2.KymaStatus{Modules: modules},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kcp-system", Name: name, Labels: map[string]string{v1beta2.LabelRuntimeID: name},
+		},
+		Spec: v1beta2.KymaSpec{Channel: "regular"}, Status: v1beta2.KymaStatus{Modules: modules},
 	}
 }
 
 // manifestOf is a Manifest as lifecycle-manager leaves it.
 func manifestOf(kyma, module, version string, changes ...func(*v1beta2.Manifest)) v1beta2.Manifest {
 	m := v1beta2.Manifest{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: kyma + "-" + module, Finalizers: finalizers, Labels: map[string]string{
-			v1beta2.LabelKymaName: kyma, v1beta2.LabelModuleName: module, v1beta2.LabelChannel: "regular"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: kyma + "-" + module, Finalizers: finalizers,
+			Labels: map[string]string{
+				v1beta2.LabelKymaName: kyma, v1beta2.LabelModuleName: module, v1beta2.LabelChannel: "regular"}},
 		Spec:   v1beta2.ManifestSpec{Version: version},
 		Status: v1beta2.ManifestStatus{State: v1beta2.StateReady, Synced: []v1beta2.Resource{deployment}},
 	}
@@ -35,7 +42,9 @@ func manifestOf(kyma, module, version string, changes ...func(*v1beta2.Manifest)
 }
 
 func TestInstalledObjectsAreReadFromManifests(t *testing.T) {
-	keda := v1beta2.InheritedModule{Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{deployment}}
+	keda := v1beta2.InheritedModule{
+		Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{deployment},
+	}
 	status := v1beta2.ModuleStatus{Name: "keda", Version: "1.6.0", Channel: "regular", State: v1beta2.StateReady,
 		Manifest: &v1beta2.TrackingObject{PartialMeta: v1beta2.PartialMeta{Name: "one-keda"}}}
 	for name, c := range map[string]struct {
@@ -43,25 +52,41 @@ func TestInstalledObjectsAreReadFromManifests(t *testing.T) {
 		manifests []v1beta2.Manifest
 		want      []v1beta2.InheritedModule
 	}{
-		"a module":                      {kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")}, []v1beta2.InheritedModule{keda}},
-		"another Kyma's":                {kymaNamed("one"), []v1beta2.Manifest{manifestOf("two", "keda", "1.7.0")}, nil},
-		"nothing":                       {kymaNamed("one"), nil, nil},
-		"one whose Manifest is deleted": {kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)}, []v1beta2.InheritedModule{keda}},
+		"a module": {
+			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")}, []v1beta2.InheritedModule{keda},
+		},
+		"another Kyma's": {
+			kymaNamed("one"), []v1beta2.Manifest{manifestOf("two", "keda", "1.7.0")}, nil,
+		},
+		"nothing": {kymaNamed("one"), nil, nil},
+		"one whose Manifest is deleted": {
+			kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)},
+			[]v1beta2.InheritedModule{keda},
+		},
 		"one whose Manifest is gone": {kymaNamed("one", status), nil,
 			[]v1beta2.InheritedModule{{Name: "keda", Version: "1.6.0", Channel: "regular"}}},
-		"a Manifest counts more than the status": {kymaNamed("one", status), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")}, []v1beta2.InheritedModule{keda}},
-		"a Manifest without the module's name": {kymaNamed("one", status), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
-			delete(m.Labels, v1beta2.LabelModuleName)
-		})}, []v1beta2.InheritedModule{keda}},
+		"a Manifest counts more than the status": {
+			kymaNamed("one", status), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0")},
+			[]v1beta2.InheritedModule{keda},
+		},
+		"a Manifest without the module's name": {kymaNamed("one", status),
+			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
+				delete(m.Labels, v1beta2.LabelModuleName)
+			})}, []v1beta2.InheritedModule{keda}},
 		"a Manifest without a version": {kymaNamed("one", status), []v1beta2.Manifest{manifestOf("one", "keda", "")},
-			[]v1beta2.InheritedModule{{Name: "keda", Version: "1.6.0", Channel: "regular", Objects: []v1beta2.Resource{deployment}}}},
-		"a module that is not managed": {kymaNamed("one", v1beta2.ModuleStatus{Name: "mail", Version: "1.0.0", State: v1beta2.StateUnmanaged}),
+			[]v1beta2.InheritedModule{
+				{Name: "keda", Version: "1.6.0", Channel: "regular", Objects: []v1beta2.Resource{deployment}},
+			}},
+		"a module that is not managed": {kymaNamed("one", v1beta2.ModuleStatus{
+			Name: "mail", Version: "1.0.0", State: v1beta2.StateUnmanaged,
+		}),
 			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
 				m.Annotations = map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True}
 			})}, []v1beta2.InheritedModule{{Name: "mail", Version: "1.0.0", Unmanaged: true}}},
-		"an object that no API server has": {kymaNamed("one"), []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
-			m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{Name: "../x"})
-		})}, []v1beta2.InheritedModule{keda}},
+		"an object that no API server has": {kymaNamed("one"),
+			[]v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
+				m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{Name: "../x"})
+			})}, []v1beta2.InheritedModule{keda}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Remember(c.kyma, c.manifests); !reflect.DeepEqual(got.Modules, c.want) {

@@ -66,7 +66,10 @@ func New(l Landscape, kymas []v1beta2.Kyma, now time.Time) []Plan {
 
 func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time) Plan {
 	own := Of(kyma, l.Manifests)
-	p := Plan{Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), Modules: []Module{}, Obstacles: obstacles(kyma, own), Removes: leftovers(kyma, own)}
+	p := Plan{
+		Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), Modules: []Module{},
+		Obstacles: obstacles(kyma, own), Removes: leftovers(kyma, own),
+	}
 	request, err := preview.Request(asOrdinary(kyma, l.Manifests))
 	if err != nil {
 		p.Obstacles = append(p.Obstacles, err.Error())
@@ -82,14 +85,18 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 		prospects[prospect.Module] = prospect
 	}
 	for _, m := range memory.Modules {
-		module := Module{Name: m.Name, Channel: m.Channel, Installed: m.Version, Then: prospects[m.Name].Version, Note: prospects[m.Name].Held}
+		module := Module{
+			Name: m.Name, Channel: m.Channel, Installed: m.Version, Then: prospects[m.Name].Version,
+			Note: prospects[m.Name].Held,
+		}
 		if _, err := l.Catalog.Installed(m.Name, m.Channel, m.Version); err != nil {
 			module.Note = fmt.Sprintf("stays as it is until the catalog has version %s: %v", m.Version, err)
 		}
 		p.Modules = append(p.Modules, module)
 	}
 	if s := kyma.Status.Runtime; s == nil || s.Observed == nil {
-		p.Remarks = append(p.Remarks, "no agent has reported yet: install it with the output of `kcp-publisher enroll "+p.Runtime+"` prints")
+		p.Remarks = append(p.Remarks, "no agent has reported yet: install it with the output of `kcp-publisher enroll "+
+			p.Runtime+"` prints")
 	}
 	return p
 }
@@ -110,9 +117,14 @@ func asOrdinary(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma 
 	if as.Status.Runtime != nil && as.Status.Runtime.Requested != nil {
 		return as
 	}
-	spec := v1beta2.KymaSpec{Channel: cmp.Or(as.Status.ActiveChannel, as.Spec.Channel), SkipMaintenanceWindows: as.Spec.SkipMaintenanceWindows}
+	spec := v1beta2.KymaSpec{
+		Channel:                cmp.Or(as.Status.ActiveChannel, as.Spec.Channel),
+		SkipMaintenanceWindows: as.Spec.SkipMaintenanceWindows,
+	}
 	for _, m := range remembered(kyma, Of(kyma, manifests)).Modules {
-		module := v1beta2.Module{Name: m.Name, Managed: !m.Unmanaged, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}
+		module := v1beta2.Module{
+			Name: m.Name, Managed: !m.Unmanaged, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		}
 		if m.Channel != spec.Channel {
 			module.Channel = m.Channel
 		}
@@ -152,19 +164,26 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 		switch name := "Manifest " + m.Name; {
 		case v1beta2.TakenOver(kyma): // lifecycle-manager no longer reconciles it
 		case !m.DeletionTimestamp.IsZero():
-			all = append(all, name+" is being deleted: wait until the module is uninstalled, or add it to the runtime's Kyma again")
+			all = append(all,
+				name+" is being deleted: wait until the module is uninstalled, or add it to the runtime's Kyma again")
 		case module == "":
 			all = append(all, name+" names no module: add the label "+v1beta2.LabelModuleName)
 		case installedVersion(kyma, module, m) == "":
-			all = append(all, name+" names no version, nor does the Kyma's status: set its spec.version to the one that is installed")
+			all = append(all,
+				name+" names no version, nor does the Kyma's status: set its spec.version to the one that is installed")
 		case m.Status.State == v1beta2.StateProcessing || m.Status.State == v1beta2.StateDeleting:
-			all = append(all, fmt.Sprintf("%s is %s: wait until lifecycle-manager is done with it", name, m.Status.State))
+			all = append(all,
+				fmt.Sprintf("%s is %s: wait until lifecycle-manager is done with it", name, m.Status.State))
 		case reported != "" && m.Spec.Version != "" && reported != m.Spec.Version && Phase(kyma) != PhaseReturn:
-			all = append(all, fmt.Sprintf("%s is being upgraded from %s to %s: wait until lifecycle-manager is done with it", name, reported, m.Spec.Version))
+			all = append(all,
+				fmt.Sprintf("%s is being upgraded from %s to %s: wait until lifecycle-manager is done with it", name,
+					reported, m.Spec.Version))
 		}
 	}
 	if objects > bundle.MaxInherited {
-		all = append(all, fmt.Sprintf("its modules have %d objects, of which at most %d can be inherited", objects, bundle.MaxInherited))
+		all = append(all,
+			fmt.Sprintf("its modules have %d objects, of which at most %d can be inherited", objects,
+				bundle.MaxInherited))
 	}
 	return all
 }
@@ -222,7 +241,8 @@ func Unready(kyma *v1beta2.Kyma) string {
 	s := kyma.Status.Runtime
 	switch {
 	case s == nil || s.Takeover == nil || s.Published == nil:
-		return "the publisher has not published to it yet: does it run, and does its --watch-label-selector select the Kyma?"
+		return "the publisher has not published to it yet: does it run, and does its --watch-label-selector select " +
+			"the Kyma?"
 	case s.Observed == nil:
 		return "its runtime has not reported yet: install the agent there"
 	}
@@ -234,7 +254,8 @@ func Unready(kyma *v1beta2.Kyma) string {
 	}
 	switch {
 	case len(missing) > 0:
-		return strings.TrimSuffix(fmt.Sprintf("its runtime has not adopted %s yet: %s", strings.Join(missing, ", "), s.Takeover.Message), ": ")
+		return strings.TrimSuffix(fmt.Sprintf("its runtime has not adopted %s yet: %s", strings.Join(missing, ", "),
+			s.Takeover.Message), ": ")
 	case s.Observed.Digest != s.Published.Digest:
 		return fmt.Sprintf("its runtime has not reported bundle %d yet", s.Published.Sequence)
 	case kyma.Status.State != v1beta2.StateReady:
@@ -244,7 +265,9 @@ func Unready(kyma *v1beta2.Kyma) string {
 }
 
 func unmanaged(requested *v1beta2.RequestedSpec, module string) bool {
-	return requested != nil && slices.ContainsFunc(requested.Spec.Modules, func(m v1beta2.Module) bool { return m.Name == module && !m.Managed })
+	return requested != nil && slices.ContainsFunc(requested.Spec.Modules, func(m v1beta2.Module) bool {
+		return m.Name == module && !m.Managed
+	})
 }
 
 // Completed reports whether the runtime has completed the phase of the newest bundle.

@@ -41,7 +41,9 @@ func offering(t *testing.T) *catalog.Snapshot {
 	snapshot, err := catalog.New(templates, []v1beta2.ModuleReleaseMeta{{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda"},
 		Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", OcmComponentName: "kyma-project.io/module/keda",
-			Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.8.0"}, {Channel: "slow", Version: "1.6.0"}}},
+			Channels: []v1beta2.ChannelVersion{
+				{Channel: "regular", Version: "1.8.0"}, {Channel: "slow", Version: "1.6.0"},
+			}},
 	}, {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "guard"},
 		Spec: v1beta2.ModuleReleaseMetaSpec{
@@ -93,30 +95,57 @@ func TestPlanNamesStepsAndObstacles(t *testing.T) {
 		module    string // name installed -> then: note
 		obstacle  string
 	}{
-		"A channel that is newer": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: "},
-		"A channel that is older": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
-			m.Labels[v1beta2.LabelChannel] = "slow"
-		})}, phase: "none", module: `keda 1.7.0 -> 1.7.0: module keda: stays at version 1.7.0: channel "slow" has 1.6.0, which is older`},
+		"A channel that is newer": {
+			kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: ",
+		},
+		"A channel that is older": {kyma: kymaNamed("one"),
+			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
+				m.Labels[v1beta2.LabelChannel] = "slow"
+			})}, phase: "none",
+			module: `keda 1.7.0 -> 1.7.0: module keda: stays at version 1.7.0: channel "slow" has 1.6.0, which is older`},
 		"A window": {kyma: windowed, manifests: []v1beta2.Manifest{keda}, phase: "none",
-			module: "keda 1.7.0 -> 1.8.0: the upgrade to version 1.8.0 requires downtime and waits for the maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"},
-		"A version that the catalog does not have": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.5")}, phase: "none",
+			module: "keda 1.7.0 -> 1.8.0: the upgrade to version 1.8.0 requires downtime and waits for the " +
+				"maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"},
+		"A version that the catalog does not have": {kyma: kymaNamed("one"),
+			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.5")}, phase: "none",
 			module: `keda 1.7.5 -> 1.8.0: stays as it is until the catalog has version 1.7.5: module keda: version 1.7.5 of channel "regular" has no ModuleTemplate: add keda-1.7.5`},
-		"Lifecycle-manager is at work": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", inState(v1beta2.StateProcessing))}, phase: "none",
-			module: "keda 1.7.0 -> 1.8.0: ", obstacle: "Manifest one-keda is Processing: wait"},
+		"Lifecycle-manager is at work": {kyma: kymaNamed("one"),
+			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", inState(v1beta2.StateProcessing))},
+			phase:     "none",
+			module:    "keda 1.7.0 -> 1.8.0: ", obstacle: "Manifest one-keda is Processing: wait"},
 		"It upgrades": {kyma: kymaNamed("one", reportedAs("1.6.0")), manifests: []v1beta2.Manifest{keda}, phase: "none",
 			module: "keda 1.7.0 -> 1.8.0: ", obstacle: "is being upgraded from 1.6.0 to 1.7.0"},
-		"A module is uninstalled": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)}, phase: "none",
+		"A module is uninstalled": {kyma: kymaNamed("one"),
+			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", deleted)}, phase: "none",
 			module: "keda 1.7.0 -> 1.8.0: ", obstacle: "Manifest one-keda is being deleted"},
-		"A Manifest of no module": {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
-			delete(m.Labels, v1beta2.LabelModuleName)
-		})}, phase: "none", obstacle: "Manifest one-keda names no module"},
-		"The Kyma is deleted":        {kyma: gone, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> : ", obstacle: "the Kyma is being deleted"},
-		"The id is that of another":  {kyma: later, others: []v1beta2.Kyma{*taken}, manifests: []v1beta2.Manifest{keda}, phase: "none", obstacle: "several Kymas named runtime id one, and no operator has assigned it", module: "keda 1.7.0 -> : "},
-		"It is ours":                 {kyma: ours, phase: "none", obstacle: "this publisher already manages its runtime"},
-		"It was given back":          {kyma: givenBack, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: "},
-		"A Manifest of no version":   {kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "")}, phase: "none", obstacle: "Manifest one-keda names no version"},
-		"It has begun":               {kyma: started, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
-		"Begun, and then at work on": {kyma: started, manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.8.0", inState(v1beta2.StateProcessing))}, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
+		"A Manifest of no module": {kyma: kymaNamed("one"),
+			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.7.0", func(m *v1beta2.Manifest) {
+				delete(m.Labels, v1beta2.LabelModuleName)
+			})}, phase: "none", obstacle: "Manifest one-keda names no module"},
+		"The Kyma is deleted": {
+			kyma: gone, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> : ",
+			obstacle: "the Kyma is being deleted",
+		},
+		"The id is that of another": {
+			kyma: later, others: []v1beta2.Kyma{*taken}, manifests: []v1beta2.Manifest{keda}, phase: "none",
+			obstacle: "several Kymas named runtime id one, and no operator has assigned it", module: "keda 1.7.0 -> : ",
+		},
+		"It is ours": {
+			kyma: ours, phase: "none", obstacle: "this publisher already manages its runtime",
+		},
+		"It was given back": {
+			kyma: givenBack, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> 1.8.0: ",
+		},
+		"A Manifest of no version": {
+			kyma: kymaNamed("one"), manifests: []v1beta2.Manifest{manifestOf("one", "keda", "")}, phase: "none",
+			obstacle: "Manifest one-keda names no version",
+		},
+		"It has begun": {kyma: started, phase: "adopt", module: "keda 1.7.0 -> 1.8.0: "},
+		"Begun, and then at work on": {
+			kyma:      started,
+			manifests: []v1beta2.Manifest{manifestOf("one", "keda", "1.8.0", inState(v1beta2.StateProcessing))},
+			phase:     "adopt", module: "keda 1.7.0 -> 1.8.0: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := Landscape{
@@ -170,7 +199,9 @@ func TestWhenATakeoverCanBeFinished(t *testing.T) {
 				Digest:   "newest",
 				Sequence: 7,
 			}, Observed: &v1beta2.ObservedBundle{Digest: "newest"},
-			Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}},
+			Requested: &v1beta2.RequestedSpec{
+				Spec: v1beta2.KymaSpec{Modules: []v1beta2.Module{{Name: "keda", Managed: true}}},
+			},
 			Takeover: &v1beta2.TakeoverStatus{
 				Published: "adopt",
 				Modules:   []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Adopted: true}},
@@ -185,15 +216,26 @@ func TestWhenATakeoverCanBeFinished(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		want   string // empty for it can
 	}{
-		"all is adopted":          {func(*v1beta2.Kyma) {}, ""},
-		"nobody publishes":        {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, "does it run, and does its --watch-label-selector select the Kyma?"},
-		"nobody reports":          {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, "has not reported yet"},
-		"a module is not adopted": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = false }, "has not adopted keda yet"},
+		"all is adopted": {func(*v1beta2.Kyma) {}, ""},
+		"nobody publishes": {
+			func(k *v1beta2.Kyma) {
+				k.Status.Runtime = nil
+			}, "does it run, and does its --watch-label-selector select the Kyma?",
+		},
+		"nobody reports": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, "has not reported yet"},
+		"a module is not adopted": {
+			func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = false }, "has not adopted keda yet",
+		},
 		"nor shall it be": {func(k *v1beta2.Kyma) {
-			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Requested.Spec.Modules[0].Managed = false, false
+			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Requested.Spec.Modules[0].Managed = false,
+				false
 		}, ""},
-		"a newer bundle is on its way": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "newer" }, "has not reported bundle 7 yet"},
-		"something is wrong with keda": {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, "see `kcp-publisher why one`"},
+		"a newer bundle is on its way": {
+			func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "newer" }, "has not reported bundle 7 yet",
+		},
+		"something is wrong with keda": {
+			func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, "see `kcp-publisher why one`",
+		},
 		"the agent says what is wrong": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Takeover.Message = false, "forbidden"
 		}, "keda yet: forbidden"},
@@ -212,11 +254,19 @@ func TestImmediateHandback(t *testing.T) {
 		status *v1beta2.RuntimeStatus
 		want   bool
 	}{
-		"nothing was published":         {nil, true},
-		"only the first, empty bundle":  {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}, true},
-		"modules were":                  {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}}, Requested: &v1beta2.RequestedSpec{}, Observed: &v1beta2.ObservedBundle{}}, false},
-		"and nobody ever reported them": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}}}, false},
-		"and the newest takes them back": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}},
+		"nothing was published":        {nil, true},
+		"only the first, empty bundle": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{}}, true},
+		"modules were": {
+			&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}},
+				Requested: &v1beta2.RequestedSpec{}, Observed: &v1beta2.ObservedBundle{}}, false,
+		},
+		"and nobody ever reported them": {
+			&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}}},
+			false,
+		},
+		"and the newest takes them back": {&v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
+			Versions: map[string]string{"keda": "1.7.0"},
+		},
 			Takeover: &v1beta2.TakeoverStatus{Published: string(bundle.TakeoverRelease)}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

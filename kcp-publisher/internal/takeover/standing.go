@@ -51,7 +51,8 @@ func next(kyma *v1beta2.Kyma, phase string) string {
 	case PhaseReturn:
 		return "its runtime released the modules: run `takeover abort` until lifecycle-manager has all of its Manifests"
 	case PhaseFinished:
-		return "finished; once lifecycle-manager is uninstalled, `takeover finish --lifecycle-manager-is-gone` removes the labels"
+		return "finished; once lifecycle-manager is uninstalled, `takeover finish --lifecycle-manager-is-gone` " +
+			"removes the labels"
 	case string(bundle.TakeoverAdopt):
 		if why := Unready(kyma); why != "" {
 			return why

@@ -19,7 +19,9 @@ import (
 // finalizers are those that lifecycle-manager puts on its Manifests.
 //
 // Source: lifecycle-manager, internal/manifest/finalizer.
-var finalizers = []string{v1beta2.FinalizerManifest, v1beta2.LifecycleManagerFinalizerResource, v1beta2.LifecycleManagerFinalizerLabels}
+var finalizers = []string{
+	v1beta2.FinalizerManifest, v1beta2.LifecycleManagerFinalizerResource, v1beta2.LifecycleManagerFinalizerLabels,
+}
 
 // RemoveManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It labels the Manifest to
 // be skipped, removes its finalizers, and deletes it, in this order. Otherwise lifecycle-manager would restore the
@@ -69,7 +71,8 @@ func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []s
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && !v1beta2.TakenOver(kyma) && !isOurs(kyma) {
 		before := kyma.DeepCopy()
 		s.Takeover = nil // of a takeover that was aborted: lifecycle-manager has gone on since
-		if err := api.Status().Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := api.Status().
+			Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return nil, fmt.Errorf("write status of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 		}
 	}
@@ -95,7 +98,8 @@ func skipManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (
 		if skip(m); before.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
 			return "", nil
 		}
-		return fmt.Sprintf("Manifest %s/%s is labeled %s=%s", m.Namespace, m.Name, v1beta2.LabelSkipReconciliation, v1beta2.True),
+		return fmt.Sprintf("Manifest %s/%s is labeled %s=%s", m.Namespace, m.Name, v1beta2.LabelSkipReconciliation,
+				v1beta2.True),
 			api.Patch(ctx, m, client.MergeFrom(before))
 	})
 }
@@ -121,7 +125,9 @@ func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []
 	}
 	before := kyma.DeepCopy()
 	if controllerutil.RemoveFinalizer(kyma, v1beta2.LifecycleManagerFinalizerPurge) {
-		done = append(done, fmt.Sprintf("finalizer %s of Kyma %s/%s is removed", v1beta2.LifecycleManagerFinalizerPurge, kyma.Namespace, kyma.Name))
+		done = append(done,
+			fmt.Sprintf("finalizer %s of Kyma %s/%s is removed", v1beta2.LifecycleManagerFinalizerPurge, kyma.Namespace,
+				kyma.Name))
 	}
 	skip(kyma)
 	kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverFinished
@@ -141,15 +147,18 @@ func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done [
 	if err := patchKyma(ctx, api, before, kyma); err != nil {
 		return nil, err
 	}
-	return []string{fmt.Sprintf("labels %s and %s of Kyma %s/%s are removed", v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation, kyma.Namespace, kyma.Name)}, nil
+	return []string{fmt.Sprintf("labels %s and %s of Kyma %s/%s are removed", v1beta2.LabelTakeover,
+		v1beta2.LabelSkipReconciliation, kyma.Namespace, kyma.Name)}, nil
 }
 
 // Unfinalize removes lifecycle-manager's finalizers from objects that belong to no Kyma, after it has stopped.
 // Otherwise deleted Watchers, ModuleReleaseMetas and ModuleTemplates would stay forever.
 func Unfinalize(ctx context.Context, api client.Client, namespace string) (done []string, err error) {
-	for _, list := range []client.ObjectList{&v1beta2.WatcherList{}, &v1beta2.ModuleReleaseMetaList{}, &v1beta2.ModuleTemplateList{}} {
+	for _, list := range []client.ObjectList{&v1beta2.WatcherList{}, &v1beta2.ModuleReleaseMetaList{},
+		&v1beta2.ModuleTemplateList{}} {
 		if err := api.List(ctx, list, client.InNamespace(namespace)); err != nil {
-			return done, fmt.Errorf("list the objects in %s that may have lifecycle-manager's finalizers: %w", namespace, err)
+			return done,
+				fmt.Errorf("list the objects in %s that may have lifecycle-manager's finalizers: %w", namespace, err)
 		}
 		err = errors.Join(err, meta.EachListItem(list, func(item runtime.Object) error {
 			object, is := item.(client.Object)
@@ -165,10 +174,13 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 			if err != nil {
 				return err
 			}
-			if err := api.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
+			if err := api.Patch(ctx, object,
+				client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(
+				err) != nil {
 				return fmt.Errorf("remove finalizer of %s %s/%s: %w", kind.Kind, namespace, object.GetName(), err)
 			}
-			done = append(done, fmt.Sprintf("finalizer %s of %s %s/%s is removed", finalizer, kind.Kind, namespace, object.GetName()))
+			done = append(done,
+				fmt.Sprintf("finalizer %s of %s %s/%s is removed", finalizer, kind.Kind, namespace, object.GetName()))
 			return nil
 		}))
 	}
@@ -177,7 +189,9 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 
 // eachManifest applies a step to each current Manifest of a Kyma, and returns the actions. An empty text is not an
 // action.
-func eachManifest(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, one func(*v1beta2.Manifest) (string, error)) (done []string, err error) {
+func eachManifest(
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, one func(*v1beta2.Manifest) (string, error),
+) (done []string, err error) {
 	own, err := manifestsOf(ctx, api, kyma)
 	if err != nil {
 		return nil, err
@@ -197,14 +211,16 @@ func eachManifest(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, on
 // manifestsOf reads lifecycle-manager's Manifests of a Kyma.
 func manifestsOf(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]v1beta2.Manifest, error) {
 	var all v1beta2.ManifestList
-	if err := api.List(ctx, &all, client.InNamespace(kyma.Namespace), client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
+	if err := api.List(ctx, &all, client.InNamespace(kyma.Namespace),
+		client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
 		return nil, fmt.Errorf("list Manifests of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	return Of(kyma, all.Items), nil
 }
 
 func patchKyma(ctx context.Context, api client.Client, before, kyma *v1beta2.Kyma) error {
-	if err := api.Patch(ctx, kyma, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := api.Patch(ctx, kyma,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("change Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	return nil

@@ -93,12 +93,9 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes || check(d, data) != nil {
 		return s.Put(ctx, d, data) // it returns the error
 	}
-	err := s.put(
-		ctx,
-		d,
-		data,
-		func(ctx context.Context, secret *corev1.Secret) error { return s.writer.Create(ctx, secret) },
-	)
+	err := s.put(ctx, d, data, func(ctx context.Context, secret *corev1.Secret) error {
+		return s.writer.Create(ctx, secret)
+	})
 	if apierrors.IsAlreadyExists(err) {
 		return s.Put(ctx, d, data)
 	}
@@ -115,10 +112,7 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 // index. If a write fails, put deletes the chunks: under a quota, incomplete blobs would leave no room for complete
 // ones.
 func (s *Store) put(
-	ctx context.Context,
-	d digest.Digest,
-	data []byte,
-	write func(context.Context, *corev1.Secret) error,
+	ctx context.Context, d digest.Digest, data []byte, write func(context.Context, *corev1.Secret) error,
 ) error {
 	packed, err := compress(data)
 	if err != nil {
@@ -126,11 +120,8 @@ func (s *Store) put(
 	}
 	chunks := split(packed, maxChunkBytes)
 	describe := func(part *corev1.Secret) *corev1.Secret {
-		part.Annotations[v1beta2.AnnotationContentChunks], part.Annotations[v1beta2.AnnotationContentSize] = strconv.Itoa(
-			len(chunks),
-		), strconv.Itoa(
-			len(data),
-		)
+		part.Annotations[v1beta2.AnnotationContentChunks] = strconv.Itoa(len(chunks))
+		part.Annotations[v1beta2.AnnotationContentSize] = strconv.Itoa(len(data))
 		return part
 	}
 	var written []string

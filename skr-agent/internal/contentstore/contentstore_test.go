@@ -145,10 +145,9 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	whole, err := store.Whole(ctx)
 	require.NoError(t, err)
 	require.True(t, whole[small] && whole[d])
-	require.NoError(
-		t,
-		c.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: indexName(small)}}),
-	)
+	require.NoError(t, c.Delete(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: indexName(small)},
+	}))
 	back, err = store.Load(ctx, small)
 	require.NoError(t, err)
 	require.Equal(t, "small", string(back))

@@ -10,12 +10,8 @@ import (
 
 // compress uses small windows, because the default windows of zstd do not fit into an agent with 128 MiB.
 func compress(data []byte) ([]byte, error) {
-	encoder, err := zstd.NewWriter(
-		nil,
-		zstd.WithEncoderConcurrency(1),
-		zstd.WithLowerEncoderMem(true),
-		zstd.WithWindowSize(1<<20),
-	)
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
+		zstd.WithWindowSize(1<<20))
 	if err != nil {
 		return nil, fmt.Errorf("compress: %w", err)
 	}
@@ -24,12 +20,8 @@ func compress(data []byte) ([]byte, error) {
 
 // decompress returns exactly size bytes or an error. It never allocates more than one byte above the size.
 func decompress(packed []byte, size int) ([]byte, error) {
-	decoder, err := zstd.NewReader(
-		bytes.NewReader(packed),
-		zstd.WithDecoderConcurrency(1),
-		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(1<<20),
-	)
+	decoder, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(1<<20))
 	if err != nil {
 		return nil, fmt.Errorf("decompress: %w", err)
 	}

@@ -33,7 +33,8 @@ func ParseAccounts(settings []string, home string) (Accounts, error) {
 		case one && module == "":
 			return Accounts{}, fmt.Errorf("%q: no module before the =: want MODULE=NAMESPACE/NAME", setting)
 		case !one && a.others != "":
-			return Accounts{}, fmt.Errorf("%q: there is an account for all modules already: want MODULE=NAMESPACE/NAME", setting)
+			return Accounts{},
+				fmt.Errorf("%q: there is an account for all modules already: want MODULE=NAMESPACE/NAME", setting)
 		case !one:
 			a.others = user
 			continue

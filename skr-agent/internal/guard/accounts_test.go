@@ -41,5 +41,6 @@ func TestModuleIsFoundByItsNamespaceLabel(t *testing.T) {
 	require.Equal(t, "system:serviceaccount:kyma-system:by-label", a.Of("team/keda", "team-keda"))
 	a, err = ParseAccounts([]string{"team-keda=by-label", "team/keda=by-name"}, home)
 	require.NoError(t, err)
-	require.Equal(t, "system:serviceaccount:kyma-system:by-name", a.Of("team/keda", "team-keda"), "the name decides before the label")
+	require.Equal(t, "system:serviceaccount:kyma-system:by-name", a.Of("team/keda", "team-keda"),
+		"the name decides before the label")
 }

@@ -43,9 +43,13 @@ func grantsByRules(o *unstructured.Unstructured) string {
 			return fmt.Sprintf("rules[%d]: grants rights of the agent's operators", n)
 		case !aggregated || !slices.ContainsFunc(verbs, writes):
 		case slices.Contains(groups, "*") && (slices.Contains(resources, "*") || slices.Contains(resources, "agents")):
-			return fmt.Sprintf("rules[%d]: would make all holders of an aggregated role operators of the agent: name API groups", n)
-		case (slices.Contains(groups, "*") || slices.Contains(groups, "operator.kyma-project.io")) && slices.ContainsFunc(resources, isOrders):
-			return fmt.Sprintf("rules[%d]: would let all holders of an aggregated role write the objects that control the agent: name the module's own resources", n)
+			return fmt.Sprintf(
+				"rules[%d]: would make all holders of an aggregated role operators of the agent: name API groups", n)
+		case (slices.Contains(groups, "*") || slices.Contains(groups, "operator.kyma-project.io")) &&
+			slices.ContainsFunc(resources, isOrders):
+			return fmt.Sprintf(
+				"rules[%d]: would let all holders of an aggregated role write the objects that control the agent: "+
+					"name the module's own resources", n)
 		}
 	}
 	return ""
@@ -74,7 +78,8 @@ func writes(verb string) bool { return !slices.Contains([]string{"get", "list", 
 
 // isOrders reports whether a resource in a rule covers a kind that only the agent writes.
 func isOrders(resource string) bool {
-	return slices.Contains([]string{"*", "*/*", "manifests", "manifests/status", "moduletemplates", "modulereleasemetas"}, resource)
+	return slices.Contains([]string{"*", "*/*", "manifests", "manifests/status", "moduletemplates",
+		"modulereleasemetas"}, resource)
 }
 
 func list(value any) []string {

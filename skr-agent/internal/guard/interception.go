@@ -102,14 +102,17 @@ func intercepts(o *unstructured.Unstructured, home string, policies map[string]b
 			if t.inCluster {
 				// A rule for everything is accepted: the agent can start with the existing definitions.
 				if in.names(t) {
-					return fmt.Sprintf("%s would intercept %s of the agent, which no namespaceSelector excludes: exclude group %s in the rules",
+					return fmt.Sprintf(
+						"%s would intercept %s of the agent, which no namespaceSelector excludes: exclude group %s "+
+							"in the rules",
 						in.where, t.resource, t.group)
 				}
 				continue
 			}
 			if !in.leavesOut(home) {
-				return fmt.Sprintf("%s would intercept %s of the agent: exclude %s=%s in namespaceSelector (%s.namespaceSelector: "+
-					"{matchExpressions: [{key: %s, operator: NotIn, values: [%s]}]})",
+				return fmt.Sprintf(
+					"%s would intercept %s of the agent: exclude %s=%s in namespaceSelector (%s.namespaceSelector: "+
+						"{matchExpressions: [{key: %s, operator: NotIn, values: [%s]}]})",
 					in.where, t.resource, corev1.LabelMetadataName, home, in.where, corev1.LabelMetadataName, home)
 			}
 		}
@@ -124,7 +127,8 @@ func interceptors(o *unstructured.Unstructured) (all []interceptor, problem stri
 	}
 	read := func(raw map[string]any, where string) {
 		in := interceptor{where: where}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &in.matching); err != nil && problem == "" {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &in.matching); err != nil &&
+			problem == "" {
 			problem = fmt.Sprintf("%s cannot be read: %v", where, err)
 		}
 		all = append(all, in)
@@ -136,7 +140,8 @@ func interceptors(o *unstructured.Unstructured) (all []interceptor, problem stri
 		read(resources, "spec.matchResources")
 		last := &all[len(all)-1]
 		if len(last.ResourceRules) == 0 {
-			last.ResourceRules = []resourceRule{{APIGroups: []string{"*"}, Resources: []string{"*"}}} // everything that the policy sees
+			// everything that the policy sees
+			last.ResourceRules = []resourceRule{{APIGroups: []string{"*"}, Resources: []string{"*"}}}
 		}
 	case strings.HasSuffix(o.GetKind(), "AdmissionPolicy"):
 		constraints, _ := spec["matchConstraints"].(map[string]any)
@@ -162,7 +167,8 @@ func interceptors(o *unstructured.Unstructured) (all []interceptor, problem stri
 // InterceptorKinds returns the kinds of objects that can see, change or refuse requests.
 func InterceptorKinds() []string {
 	return []string{
-		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+		"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy",
+		"ValidatingAdmissionPolicyBinding",
 		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 	}
 }
@@ -183,7 +189,9 @@ func (in interceptor) concerns(t target) bool {
 func (in interceptor) names(t target) bool {
 	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool {
 		named := slices.Contains(r.APIGroups, t.group) ||
-			slices.ContainsFunc(r.Resources, func(resource string) bool { return strings.HasPrefix(resource, t.resource) })
+			slices.ContainsFunc(r.Resources, func(resource string) bool {
+				return strings.HasPrefix(resource, t.resource)
+			})
 		return named && r.concerns(t)
 	})
 }
@@ -191,7 +199,8 @@ func (in interceptor) names(t target) bool {
 func (in interceptor) rules() []resourceRule { return slices.Concat(in.Rules, in.ResourceRules) }
 
 func (r resourceRule) concerns(t target) bool {
-	if len(r.Operations) > 0 && !slices.ContainsFunc(r.Operations, func(operation string) bool { return operation != "CONNECT" }) {
+	if len(r.Operations) > 0 &&
+		!slices.ContainsFunc(r.Operations, func(operation string) bool { return operation != "CONNECT" }) {
 		return false // the agent opens no sessions into pods
 	}
 	namespaced := !t.inCluster && t.resource != "namespaces"
@@ -218,7 +227,8 @@ func misses(selector *metav1.LabelSelector, t target) bool {
 		return false
 	}
 	return slices.ContainsFunc(requirements(selector), func(r labels.Requirement) bool {
-		return !slices.ContainsFunc(openLabels, func(open string) bool { return strings.HasPrefix(r.Key(), open) }) && !r.Matches(t.labels)
+		return !slices.ContainsFunc(openLabels, func(open string) bool { return strings.HasPrefix(r.Key(), open) }) &&
+			!r.Matches(t.labels)
 	})
 }
 
@@ -275,7 +285,9 @@ func Exposes(before, after labels.Set, home string, installed []unstructured.Uns
 			for _, t := range targets() {
 				if !t.inCluster && in.concerns(t) && !misses(in.ObjectSelector, t) && !in.leavesOut(home) &&
 					!selects(in.NamespaceSelector, before) && selects(in.NamespaceSelector, after) {
-					return fmt.Sprintf("metadata.labels: %s would let %s, %s, intercept %s of the agent: do not change the labels that it selects",
+					return fmt.Sprintf(
+						"metadata.labels: %s would let %s, %s, intercept %s of the agent: do not change the labels "+
+							"that it selects",
 						strings.Join(changed, ", "), KeyOf(&installed[n]), in.where, t.resource)
 				}
 			}

@@ -42,9 +42,12 @@ func IsCustom(group string) bool { return !slices.Contains(kubernetesGroups, gro
 
 // kubernetesGroups are the API groups of kube-apiserver itself. A test compares them with client-go's scheme.
 var kubernetesGroups = []string{
-	"", AdmissionGroup, "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "authentication.k8s.io", "authorization.k8s.io",
-	"autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io", "extensions",
-	flowControlGroup, "imagepolicy.k8s.io", "internal.apiserver.k8s.io", "lifecycle.k8s.io", "networking.k8s.io", "node.k8s.io", "policy", rbacGroup,
+	"", AdmissionGroup, "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "authentication.k8s.io",
+	"authorization.k8s.io",
+	"autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
+	"extensions",
+	flowControlGroup, "imagepolicy.k8s.io", "internal.apiserver.k8s.io", "lifecycle.k8s.io", "networking.k8s.io",
+	"node.k8s.io", "policy", rbacGroup,
 	"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
 }
 

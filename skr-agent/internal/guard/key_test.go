@@ -13,14 +13,16 @@ func TestGroupsOfKubernetesAreNotCustom(t *testing.T) {
 			require.False(t, IsCustom(version.Group), version.Group)
 		}
 	}
-	for _, group := range []string{"apiextensions.k8s.io", "apiregistration.k8s.io"} { // client-go has no types for these
+	// client-go has no types for these
+	for _, group := range []string{"apiextensions.k8s.io", "apiregistration.k8s.io"} {
 		require.False(t, IsCustom(group), group)
 	}
 }
 
 func TestApprovedGroupsOfOthersAreCustom(t *testing.T) {
 	for _, group := range []string{
-		"gateway.networking.k8s.io", "snapshot.storage.k8s.io", "autoscaling.k8s.io", "metrics.k8s.io", "x-k8s.io", "cluster.x-k8s.io",
+		"gateway.networking.k8s.io", "snapshot.storage.k8s.io", "autoscaling.k8s.io", "metrics.k8s.io", "x-k8s.io",
+		"cluster.x-k8s.io",
 		"policy.networking.k8s.io", "example.org",
 	} {
 		require.True(t, IsCustom(group), group)

@@ -45,7 +45,10 @@ const LabelSidecar = "sidecar.istio.io/inject"
 // SafeLabels returns the labels to apply to the agent's namespace: each wanted label by which no webhook or policy
 // comes to see the agent's requests, and the present value for the others. left are the labels that stay whatever is
 // applied. The error lists the labels that were not changed, and why.
-func SafeLabels(live, left, want labels.Set, home string, installed []unstructured.Unstructured, pods []metav1.PartialObjectMetadata) (labels.Set, error) {
+func SafeLabels(
+	live, left, want labels.Set, home string, installed []unstructured.Unstructured,
+	pods []metav1.PartialObjectMetadata,
+) (labels.Set, error) {
 	safe := labels.Set{}
 	for label, value := range live {
 		if left[label] != value {
@@ -89,7 +92,9 @@ func exposedPod(label, value string, pods []metav1.PartialObjectMetadata) string
 	}
 	for _, pod := range pods {
 		if pod.Labels[LabelSidecar] != "false" {
-			return fmt.Sprintf("metadata.labels: %s=%s would let Istio put a proxy into Pod %s of the agent: give the pods of its Deployment the label %s: \"false\", as the chart does",
+			return fmt.Sprintf(
+				"metadata.labels: %s=%s would let Istio put a proxy into Pod %s of the agent: give the pods of its "+
+					"Deployment the label %s: \"false\", as the chart does",
 				label, value, pod.Name, LabelSidecar)
 		}
 	}

@@ -11,8 +11,10 @@ import (
 
 // podsWebhook returns a webhook on pods in namespaces with a label, as Istio and Warden install it.
 func podsWebhook(name, label, objectSelector string) string {
-	return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: " + name + "}\n" +
-		"webhooks:\n- name: pods.example.org\n  failurePolicy: Ignore\n  sideEffects: None\n  admissionReviewVersions: [v1]\n  clientConfig: {url: 'https://127.0.0.1:1'}\n" +
+	return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: " +
+		name + "}\n" +
+		"webhooks:\n- name: pods.example.org\n  failurePolicy: Ignore\n  sideEffects: None\n  " +
+		"admissionReviewVersions: [v1]\n  clientConfig: {url: 'https://127.0.0.1:1'}\n" +
 		"  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]\n" +
 		"  namespaceSelector: {matchLabels: {" + label + "}}\n" + objectSelector
 }
@@ -20,14 +22,13 @@ func podsWebhook(name, label, objectSelector string) string {
 const istio, warden = "istio-injection", "namespaces.warden.kyma-project.io/validate"
 
 func TestSafeLabelsLeavesOutLabelsThatExposeTheAgent(t *testing.T) {
-	injector := podsWebhook(
-		"istio",
-		istio+": enabled",
-		"  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}\n",
-	)
+	injector := podsWebhook("istio", istio+": enabled",
+		"  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}\n")
 	validator := podsWebhook("warden", warden+": enabled", "")
-	unlabeled := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: rest}\n" +
-		"webhooks:\n- name: rest.example.org\n  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]\n" +
+	unlabeled := "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: " +
+		"{name: rest}\n" +
+		"webhooks:\n- name: rest.example.org\n  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], " +
+		"operations: [CREATE]}]\n" +
 		"  namespaceSelector: {matchExpressions: [{key: " + istio + ", operator: DoesNotExist}]}\n"
 	pod := func(inject string) []metav1.PartialObjectMetadata {
 		return []metav1.PartialObjectMetadata{
@@ -42,15 +43,32 @@ func TestSafeLabelsLeavesOutLabelsThatExposeTheAgent(t *testing.T) {
 		safe             labels.Set
 		says             string
 	}{
-		"nobody looks":                     {nil, nil, both, "", pod("false"), both, ""},
-		"Istio leaves the agent out":       {nil, nil, both, injector, pod("false"), both, ""},
-		"a pod that Istio does not":        {nil, nil, both, "", pod("true"), labels.Set{warden: "enabled"}, "istio-injection=enabled would let Istio put a proxy into Pod skr-agent-1 of the agent"},
-		"no proxies":                       {nil, nil, labels.Set{istio: "disabled"}, "", pod("true"), labels.Set{istio: "disabled"}, ""},
-		"Warden would see it":              {nil, nil, both, injector + "---\n" + validator, pod("false"), labels.Set{istio: "enabled"}, warden + "=enabled would let ValidatingWebhookConfiguration warden, webhooks[0], intercept pods"},
-		"a label that is there":            {both, both, both, validator, pod("false"), both, ""},
-		"one that is not wanted any more":  {both, labels.Set{warden: "enabled"}, labels.Set{warden: "enabled"}, "", pod("false"), labels.Set{warden: "enabled"}, ""},
-		"one that leaves somebody out":     {labels.Set{istio: "enabled"}, nil, nil, unlabeled, pod("false"), labels.Set{istio: "enabled"}, "no istio-injection would let ValidatingWebhookConfiguration rest"},
-		"another value, which nobody sees": {labels.Set{istio: "disabled"}, nil, labels.Set{istio: "enabled"}, unlabeled, pod("false"), labels.Set{istio: "enabled"}, ""},
+		"nobody looks":               {nil, nil, both, "", pod("false"), both, ""},
+		"Istio leaves the agent out": {nil, nil, both, injector, pod("false"), both, ""},
+		"a pod that Istio does not": {
+			nil, nil, both, "", pod("true"), labels.Set{warden: "enabled"},
+			"istio-injection=enabled would let Istio put a proxy into Pod skr-agent-1 of the agent",
+		},
+		"no proxies": {
+			nil, nil, labels.Set{istio: "disabled"}, "", pod("true"), labels.Set{istio: "disabled"}, "",
+		},
+		"Warden would see it": {
+			nil, nil, both, injector + "---\n" + validator, pod("false"), labels.Set{istio: "enabled"},
+			warden + "=enabled would let ValidatingWebhookConfiguration warden, webhooks[0], intercept pods",
+		},
+		"a label that is there": {both, both, both, validator, pod("false"), both, ""},
+		"one that is not wanted any more": {
+			both, labels.Set{warden: "enabled"}, labels.Set{warden: "enabled"}, "", pod("false"),
+			labels.Set{warden: "enabled"}, "",
+		},
+		"one that leaves somebody out": {
+			labels.Set{istio: "enabled"}, nil, nil, unlabeled, pod("false"), labels.Set{istio: "enabled"},
+			"no istio-injection would let ValidatingWebhookConfiguration rest",
+		},
+		"another value, which nobody sees": {
+			labels.Set{istio: "disabled"}, nil, labels.Set{istio: "enabled"}, unlabeled, pod("false"),
+			labels.Set{istio: "enabled"}, "",
+		},
 	} {
 		var installed []unstructured.Unstructured
 		if c.installed != "" {

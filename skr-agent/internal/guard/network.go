@@ -16,16 +16,16 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 	k := KeyOf(o)
 	switch k.Group {
 	case "policy.networking.k8s.io":
-		if !slices.ContainsFunc(
-			selectorsOf(o),
-			func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) },
-		) {
+		if !slices.ContainsFunc(selectorsOf(o),
+			func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }) {
 			return ""
 		}
 		return fix + "exclude in the namespace selector of spec.subject " + corev1.LabelMetadataName + "=" + home
 	case "crd.antrea.io":
 		switch {
-		case k.Kind == "ClusterNetworkPolicy" && !slices.ContainsFunc(appliedTo(o), func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }):
+		case k.Kind == "ClusterNetworkPolicy" &&
+			!slices.ContainsFunc(appliedTo(o),
+				func(s map[string]any) bool { return !leavesOutNamespace(s, home, corev1.LabelMetadataName) }):
 			return ""
 		case k.Kind == "ClusterNetworkPolicy":
 			return fix + "exclude in each spec.appliedTo[].namespaceSelector " + corev1.LabelMetadataName + "=" + home
@@ -42,9 +42,10 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 		}
 	case "cilium.io":
 		switch {
-		case k.Kind == "CiliumClusterwideNetworkPolicy" && slices.ContainsFunc(endpointSelectors(o), func(s map[string]any) bool {
-			return !leavesOutNamespace(s, home, "k8s:io.kubernetes.pod.namespace")
-		}):
+		case k.Kind == "CiliumClusterwideNetworkPolicy" &&
+			slices.ContainsFunc(endpointSelectors(o), func(s map[string]any) bool {
+				return !leavesOutNamespace(s, home, "k8s:io.kubernetes.pod.namespace")
+			}):
 			return fix + "exclude in each endpointSelector k8s:io.kubernetes.pod.namespace=" + home
 		case k.Kind == "CiliumNetworkPolicy" && k.Namespace == home && slices.ContainsFunc(ciliumSpecs(o), denies):
 			return fix + "use a NetworkPolicy of Kubernetes, or no egressDeny and ingressDeny"
@@ -57,7 +58,8 @@ func cutsOff(o *unstructured.Unstructured, home string) string {
 // applies to.
 func selectorsOf(o *unstructured.Unstructured) []map[string]any {
 	var all []map[string]any
-	for _, path := range [][]string{{"spec", "subject", "namespaces"}, {"spec", "subject", "pods", "namespaceSelector"}} {
+	for _, path := range [][]string{{"spec", "subject", "namespaces"},
+		{"spec", "subject", "pods", "namespaceSelector"}} {
 		if selector, found, _ := unstructured.NestedMap(o.Object, path...); found {
 			all = append(all, selector)
 		}
@@ -120,7 +122,8 @@ func leavesOutNamespace(selector map[string]any, home, label string) bool {
 		e, _ := entry.(map[string]any)
 		values, _ := e["values"].([]any)
 		named := slices.Contains(values, any(home))
-		return e["key"] == label && (e["operator"] == "NotIn" && named || e["operator"] == "In" && len(values) > 0 && !named)
+		return e["key"] == label &&
+			(e["operator"] == "NotIn" && named || e["operator"] == "In" && len(values) > 0 && !named)
 	})
 }
 

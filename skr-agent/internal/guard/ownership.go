@@ -38,7 +38,8 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 // OwnsDefaultCR is Owns for a default CR. Lifecycle-manager creates it without a mark, and early versions with
 // their label only.
 func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
-	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+o.Labels[v1beta2.LabelModuleName] == ""
+	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+
+		o.Labels[v1beta2.LabelModuleName] == ""
 	return !by.IsOtherManifests(o) && (by.Owns(o) || bare && takeover.MadeDefaultCR(o))
 }
 
@@ -72,7 +73,8 @@ func (by Owner) IsOtherManifests(o *metav1.PartialObjectMetadata) bool {
 
 // Whose returns the mark of an object in parentheses, for messages; empty without a mark.
 func Whose(o *metav1.PartialObjectMetadata) string {
-	if mark := cmp.Or(o.Annotations[v1beta2.AnnotationOwnedBy], o.Annotations[v1beta2.AnnotationOwnedByDeprecated]); mark != "" {
+	if mark := cmp.Or(o.Annotations[v1beta2.AnnotationOwnedBy],
+		o.Annotations[v1beta2.AnnotationOwnedByDeprecated]); mark != "" {
 		return " (of " + mark + ")"
 	}
 	return ""

@@ -19,7 +19,8 @@ const LabelApp = "app.kubernetes.io/name"
 
 // ownKinds are the agent's custom resources, with the plural that definitions and rules have.
 var ownKinds = map[string]string{
-	"Kyma": "kymas", "Manifest": "manifests", "ModuleTemplate": "moduletemplates", "ModuleReleaseMeta": "modulereleasemetas", "Watcher": "watchers",
+	"Kyma": "kymas", "Manifest": "manifests", "ModuleTemplate": "moduletemplates",
+	"ModuleReleaseMeta": "modulereleasemetas", "Watcher": "watchers",
 }
 
 // Protected returns the rule that keeps every module from an object with this key; empty if modules may have it.
@@ -138,7 +139,8 @@ func resembles(o *unstructured.Unstructured, home string) string {
 		path = append(slices.Clone(path), "metadata", "labels")
 		labels, _, _ := unstructured.NestedMap(o.Object, path...)
 		if labels[LabelApp] == AgentName {
-			return fmt.Sprintf("%s: %s=%s would make its pods the agent's", strings.Join(path, "."), LabelApp, AgentName)
+			return fmt.Sprintf("%s: %s=%s would make its pods the agent's", strings.Join(path, "."), LabelApp,
+				AgentName)
 		}
 	}
 	return ""

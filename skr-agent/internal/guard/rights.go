@@ -51,7 +51,9 @@ func RightsFor(work Work, plural Plurals) []Right {
 		resource, known := plural(gvk)
 		for _, verb := range verbs {
 			if known {
-				needed = append(needed, Right{Verb: verb, Group: gvk.Group, Resource: resource, Namespace: namespace, Name: name})
+				needed = append(needed, Right{
+					Verb: verb, Group: gvk.Group, Resource: resource, Namespace: namespace, Name: name,
+				})
 			}
 		}
 	}

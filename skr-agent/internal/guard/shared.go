@@ -19,8 +19,10 @@ func IsShared(k Key, home string) bool {
 // deletes the objects that its labels mark as its own and that its source does not contain: set by a module on a
 // shared namespace, they delete it.
 var foreignLabels = []string{
-	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "applyset.kubernetes.io/", "argocd.argoproj.io/", "kubernetes.io/metadata.name",
-	"kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/", "hnc.x-k8s.io/", "kapp.k14s.io/", "objectset.rio.cattle.io/",
+	"app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "applyset.kubernetes.io/", "argocd.argoproj.io/",
+	"kubernetes.io/metadata.name",
+	"kustomize.toolkit.fluxcd.io/", "helm.toolkit.fluxcd.io/", "hnc.x-k8s.io/", "kapp.k14s.io/",
+	"objectset.rio.cattle.io/",
 }
 
 // NameAndLabels returns the part of a shared namespace that is applied for a module: its name and its labels, except
@@ -81,5 +83,6 @@ func owns(o *unstructured.Unstructured, home string) string {
 	if len(o.GetOwnerReferences()) == 0 || IsShared(KeyOf(o), home) {
 		return ""
 	}
-	return "metadata.ownerReferences names an owner that content cannot know, and Kubernetes deletes objects whose owner is missing"
+	return "metadata.ownerReferences names an owner that content cannot know, and Kubernetes deletes objects whose " +
+		"owner is missing"
 }

@@ -31,12 +31,26 @@ status: {phase: Active}
 func TestContentNamesNoOwners(t *testing.T) {
 	const owner = "ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: gone, uid: 1111}]"
 	for name, c := range map[string]struct{ yaml, rule string }{
-		"a ConfigMap":                     {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: mine, " + owner + "}", "owner"},
-		"a namespace of the module":       {"apiVersion: v1\nkind: Namespace\nmetadata: {name: mine, " + owner + "}", "owner"},
-		"kyma-system":                     {"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, " + owner + "}", "shared-namespace"},
-		"a later namespace of Kubernetes": {"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-later, " + owner + "}", "shared-namespace"},
-		"a finalizer of kube-system":      {"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, finalizers: [a.example/b]}", "shared-namespace"},
-		"the spec of default":             {"apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\nspec: {finalizers: []}", "shared-namespace-spec"},
+		"a ConfigMap": {
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: mine, " + owner + "}", "owner",
+		},
+		"a namespace of the module": {
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: mine, " + owner + "}", "owner",
+		},
+		"kyma-system": {
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, " + owner + "}", "shared-namespace",
+		},
+		"a later namespace of Kubernetes": {
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-later, " + owner + "}", "shared-namespace",
+		},
+		"a finalizer of kube-system": {
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, finalizers: [a.example/b]}",
+			"shared-namespace",
+		},
+		"the spec of default": {
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\nspec: {finalizers: []}",
+			"shared-namespace-spec",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var refusal *Refusal
@@ -50,14 +64,13 @@ func TestContentNamesNoOwners(t *testing.T) {
 
 func TestPriorityLevelsOfAModuleAreLimitedInSum(t *testing.T) {
 	level := func(name string) *unstructured.Unstructured {
-		return objects(t, "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: "+name+"}\nspec: {type: Limited, limited: {nominalConcurrencyShares: 60}}")[0]
+		return objects(t,
+			"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: "+name+
+				"}\nspec: {type: Limited, limited: {nominalConcurrencyShares: 60}}")[0]
 	}
 	require.NoError(t, Check([]*unstructured.Unstructured{level("a")}, home))
-	require.ErrorContains(
-		t,
-		Check([]*unstructured.Unstructured{level("a"), level("b")}, home),
-		"the module's priority levels have 120 in all: use at most 100",
-	)
+	require.ErrorContains(t, Check([]*unstructured.Unstructured{level("a"), level("b")}, home),
+		"the module's priority levels have 120 in all: use at most 100")
 }
 
 func TestEveryRuleHasAName(t *testing.T) {

@@ -41,9 +41,12 @@ func outranks(o *unstructured.Unstructured, _ string) string {
 	case kind == "Exempt":
 		return "spec.type: Exempt would take seats without limit: use Limited"
 	case shares < 0 || shares > maxShares:
-		return fmt.Sprintf("spec.limited.nominalConcurrencyShares: %d would leave no seats to others: use at most %d", shares, maxShares)
+		return fmt.Sprintf("spec.limited.nominalConcurrencyShares: %d would leave no seats to others: use at most %d",
+			shares, maxShares)
 	case queues < 0 || queues > maxQueues:
-		return fmt.Sprintf("spec.limited.limitResponse.queuing.queues: %d would fill the API server's memory: use at most %d", queues, maxQueues)
+		return fmt.Sprintf(
+			"spec.limited.limitResponse.queuing.queues: %d would fill the API server's memory: use at most %d", queues,
+			maxQueues)
 	}
 	return ""
 }
@@ -64,7 +67,8 @@ func sharesInAll(objects []*unstructured.Unstructured) error {
 
 // sharesOf returns the shares of a priority level. In older versions of the API the field has another name.
 func sharesOf(o *unstructured.Unstructured) int64 {
-	return max(number(o, "spec", "limited", "nominalConcurrencyShares"), number(o, "spec", "limited", "assuredConcurrencyShares"))
+	return max(number(o, "spec", "limited", "nominalConcurrencyShares"),
+		number(o, "spec", "limited", "assuredConcurrencyShares"))
 }
 
 // number returns a number of an object, 0 without one, and the largest one for a value that is not an integer.
@@ -113,7 +117,8 @@ func seizesRequests(o *unstructured.Unstructured, home string) string {
 			group, _, _ := unstructured.NestedString(subject, "group", "name")
 			namespace, _, _ := unstructured.NestedString(subject, "serviceAccount", "namespace")
 			name, _, _ := unstructured.NestedString(subject, "serviceAccount", "name")
-			if foreignUser(user, home) || foreignGroup(group, home) || isKubernetes(namespace) || namespace == home && (name == "*" || isAgents(name)) {
+			if foreignUser(user, home) || foreignGroup(group, home) || isKubernetes(namespace) || namespace == home &&
+				(name == "*" || isAgents(name)) {
 				return fmt.Sprintf("spec.rules[%d].subjects[%d]: would select requests of the agent or of Kubernetes: "+
 					"name accounts of the module's own", i, n)
 			}

@@ -17,11 +17,7 @@ import (
 
 // judgeImages accepts the images that a publisher listed, and refuses others.
 func (i Importer) judgeImages(
-	ctx context.Context,
-	file *airgap.File,
-	root trust.Root,
-	found *judged,
-	missing *lacking,
+	ctx context.Context, file *airgap.File, root trust.Root, found *judged, missing *lacking,
 ) error {
 	list := bundle.Carried{}
 	if found.list != nil {
@@ -42,7 +38,8 @@ func (i Importer) judgeImages(
 		if isImage && !slices.ContainsFunc(list.Images, listed) {
 			return &refusal.Error{
 				Reason: refusal.Unsigned,
-				Detail: fmt.Sprintf("image %s: %s is not in a list that a publisher signed", r.Name, r.Descriptor.Digest),
+				Detail: fmt.Sprintf("image %s: %s is not in a list that a publisher signed", r.Name,
+					r.Descriptor.Digest),
 			}
 		}
 	}
@@ -59,10 +56,7 @@ func (i Importer) judgeImages(
 }
 
 func readList(
-	ctx context.Context,
-	file *airgap.File,
-	root trust.Root,
-	r airgap.Reference,
+	ctx context.Context, file *airgap.File, root trust.Root, r airgap.Reference,
 ) (bundle.VerifiedCarried, bundle.Carried, error) {
 	var none bundle.VerifiedCarried
 	repository, tag, _ := strings.Cut(r.Name, ":")
@@ -89,10 +83,7 @@ func readList(
 // blobs returns the blobs of an image that are in the file, each before its referrers. Blobs that neither the file nor
 // the target has are missing.
 func (i Importer) blobs(
-	ctx context.Context,
-	file *airgap.File,
-	image bundle.CarriedImage,
-	missing *lacking,
+	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *lacking,
 ) ([]ocispec.Descriptor, error) {
 	repository, _, _ := strings.Cut(image.Name, ":")
 	carried := file.Repository(repository)
@@ -105,7 +96,9 @@ func (i Importer) blobs(
 		Locate: func(ctx context.Context, d ocispec.Descriptor) (store.Fetcher, error) {
 			size, inFile := file.Size(d.Digest)
 			if inFile && size != d.Size {
-				return nil, refusal.New(refusal.WrongDigest, "%s has %d bytes, but its image specifies %d", d.Digest, size, d.Size)
+				return nil,
+					refusal.New(refusal.WrongDigest, "%s has %d bytes, but its image specifies %d", d.Digest, size,
+						d.Size)
 			}
 			if inFile {
 				return carried, nil
@@ -117,7 +110,8 @@ func (i Importer) blobs(
 			if there {
 				return target, nil
 			}
-			missing.lines = append(missing.lines, fmt.Sprintf("image %s: %s of %d bytes", image.Reference, d.Digest, d.Size))
+			missing.lines = append(missing.lines,
+				fmt.Sprintf("image %s: %s of %d bytes", image.Reference, d.Digest, d.Size))
 			return nil, nil
 		},
 		Found: func(d ocispec.Descriptor, _ []byte) {

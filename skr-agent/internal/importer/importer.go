@@ -134,7 +134,9 @@ func (i Importer) judge(ctx context.Context, file *airgap.File) (judged, error) 
 				return found, malformed("the file has more than one list of images")
 			}
 			found.list = &r
-		case ok && (repository == bundle.TrustRepository || repository == bundle.ContentRepository || strings.HasPrefix(repository, bundle.ImageRepository(""))):
+		case ok &&
+			(repository == bundle.TrustRepository || repository == bundle.ContentRepository ||
+				strings.HasPrefix(repository, bundle.ImageRepository(""))):
 		default:
 			return found, malformed("unexpected reference %q", r.Name)
 		}
@@ -193,12 +195,7 @@ func (i Importer) absent(err error) bool {
 
 // judgeBundle verifies the bundle of a runtime as a successor of the one at the target.
 func (i Importer) judgeBundle(
-	ctx context.Context,
-	file *airgap.File,
-	root trust.Root,
-	runtime string,
-	d ocispec.Descriptor,
-	missing *lacking,
+	ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *lacking,
 ) (judgedBundle, error) {
 	if err := trust.CheckRuntimeID(runtime); err != nil {
 		return judgedBundle{}, malformed("%v", err)
@@ -256,10 +253,7 @@ func (i Importer) source(file *airgap.File, carried, target store.Reader) intake
 
 // last returns the bundle at the target. A bundle that no publisher of this fleet signed is ignored and replaced.
 func (i Importer) last(
-	ctx context.Context,
-	target store.Reader,
-	root trust.Root,
-	runtime string,
+	ctx context.Context, target store.Reader, root trust.Root, runtime string,
 ) (bundle.Accepted, error) {
 	if target == nil {
 		return bundle.Accepted{}, nil
@@ -305,11 +299,7 @@ func (b judgedBundle) wants() []want {
 
 // judgeContents checks that the contents of a bundle are in the file or at the target.
 func (i Importer) judgeContents(
-	ctx context.Context,
-	file *airgap.File,
-	b judgedBundle,
-	found *judged,
-	missing *lacking,
+	ctx context.Context, file *airgap.File, b judgedBundle, found *judged, missing *lacking,
 ) error {
 	target, err := i.reading(ctx, bundle.ContentRepository)
 	if err != nil {

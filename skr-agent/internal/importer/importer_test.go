@@ -148,22 +148,8 @@ func whole(t *testing.T, i Importer, modules ...string) {
 func TestDeltasAreImportedInOrder(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
-	first, second, third := s.next(
-		1,
-		false,
-		"keda",
-	), s.next(
-		2,
-		true,
-		"keda",
-		"nats",
-	), s.next(
-		3,
-		true,
-		"keda",
-		"nats",
-		"istio",
-	)
+	first, second, third := s.next(1, false, "keda"), s.next(2, true, "keda", "nats"),
+		s.next(3, true, "keda", "nats", "istio")
 
 	outcome, err := i.Import(t.Context(), []string{first})
 	must(t, err)
@@ -175,7 +161,8 @@ func TestDeltasAreImportedInOrder(t *testing.T) {
 		t.Fatalf("the third after the first: %v", err)
 	}
 	nats := digest.FromBytes(contentOf("nats")).String()
-	for _, want := range []string{nats, "module nats", "bundle 1 is at the target", "the predecessor of this one is 2"} {
+	for _, want := range []string{nats, "module nats", "bundle 1 is at the target",
+		"the predecessor of this one is 2"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("does not say %q: %v", want, err)
 		}
@@ -227,20 +214,41 @@ func TestRefusedFileWritesNothing(t *testing.T) {
 		reason refusal.Reason
 		now    func() time.Time
 	}{
-		"a bit is turned":             {mutated(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), refusal.WrongDigest, nil},
-		"it is cut off":               {mutated(func(b []byte) []byte { return b[:len(b)*2/3] }), refusal.Malformed, nil},
-		"its end is cut off":          {mutated(func(b []byte) []byte { return b[:len(b)-1024] }), refusal.Malformed, nil},
-		"its halves are exchanged":    {mutated(func(b []byte) []byte { return append(b[4096:], b[:4096]...) }), refusal.Malformed, nil},
-		"another key signed it":       {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
-		"it is over":                  {good, refusal.Expired, late},
-		"a content is left out":       {repacked(func(l *airgap.Layout) { l.Items = l.Items[1:] }), refusal.Incomplete, nil},
-		"it has no bundle":            {repacked(func(l *airgap.Layout) { l.References = nil }), refusal.Malformed, nil},
-		"it brings something else":    {repacked(func(l *airgap.Layout) { l.References[0].Name = "elsewhere/x:1" }), refusal.Malformed, nil},
-		"it is for another runtime":   {repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/munich:desired" }), refusal.WrongRuntime, nil},
-		"it has no name for a folder": {repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/../x:desired" }), refusal.Malformed, nil},
+		"a bit is turned": {
+			mutated(func(b []byte) []byte { b[len(b)/2] ^= 1; return b }), refusal.WrongDigest, nil,
+		},
+		"it is cut off": {
+			mutated(func(b []byte) []byte { return b[:len(b)*2/3] }), refusal.Malformed, nil,
+		},
+		"its end is cut off": {
+			mutated(func(b []byte) []byte { return b[:len(b)-1024] }), refusal.Malformed, nil,
+		},
+		"its halves are exchanged": {
+			mutated(func(b []byte) []byte { return append(b[4096:], b[:4096]...) }), refusal.Malformed, nil,
+		},
+		"another key signed it": {stranger.next(9, false, "keda"), refusal.UnknownKey, nil},
+		"it is over":            {good, refusal.Expired, late},
+		"a content is left out": {
+			repacked(func(l *airgap.Layout) { l.Items = l.Items[1:] }), refusal.Incomplete, nil,
+		},
+		"it has no bundle": {
+			repacked(func(l *airgap.Layout) { l.References = nil }), refusal.Malformed, nil,
+		},
+		"it brings something else": {
+			repacked(func(l *airgap.Layout) { l.References[0].Name = "elsewhere/x:1" }), refusal.Malformed, nil,
+		},
+		"it is for another runtime": {
+			repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/munich:desired" }), refusal.WrongRuntime,
+			nil,
+		},
+		"it has no name for a folder": {
+			repacked(func(l *airgap.Layout) { l.References[0].Name = "runtimes/../x:desired" }), refusal.Malformed, nil,
+		},
 		"an image is slipped in": {repacked(func(l *airgap.Layout) {
 			l.Items = append(l.Items, airgap.InMemory(image))
-			l.References = append(l.References, airgap.Reference{Name: "images/docker.io/library/nginx:1", Descriptor: image.Descriptor})
+			l.References = append(l.References, airgap.Reference{
+				Name: "images/docker.io/library/nginx:1", Descriptor: image.Descriptor,
+			})
 		}), refusal.Unsigned, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,7 +277,8 @@ func TestFileCanOmitOffersButNotTheirProofs(t *testing.T) {
 	named := func(module string) []bundle.Content {
 		blob := bundle.NewBlob("application/x-tar", contentOf(module))
 		return []bundle.Content{{
-			Name: "raw-manifest", Repository: "far.example/modules", MediaType: blob.Descriptor.MediaType, Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
+			Name: "raw-manifest", Repository: "far.example/modules", MediaType: blob.Descriptor.MediaType,
+			Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
 		}}
 	}
 	offer := bundle.Manifest{

@@ -48,7 +48,8 @@ func (l *lacking) refusal() error {
 		shown, more = shown[:maxLacking], fmt.Sprintf("\n  and %d more", len(l.lines)-maxLacking)
 	}
 	return &refusal.Error{Reason: refusal.Incomplete, Detail: fmt.Sprintf(
-		"the file omits content that the target lacks: import the files before it, or export again without --since; missing:\n  %s%s",
+		"the file omits content that the target lacks: import the files before it, or export again without --since; "+
+			"missing:\n  %s%s",
 		strings.Join(shown, "\n  "),
 		more,
 	)}

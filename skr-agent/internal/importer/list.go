@@ -16,11 +16,7 @@ import (
 // judgeList checks that a signed list of images belongs to the bundles of the file, and is not older than the last
 // imported one of their runtimes. The same list is accepted again.
 func (i Importer) judgeList(
-	ctx context.Context,
-	made bundle.CarriedPredicate,
-	list bundle.Carried,
-	root trust.Root,
-	found *judged,
+	ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *judged,
 ) error {
 	now := i.Now()
 	var with []bundle.CarriedBundle
@@ -152,7 +148,8 @@ func (w *writing) list(ctx context.Context, j judged) error {
 		}
 	}
 	for _, b := range j.bundles {
-		if err := w.manifest(ctx, to, manifest, bundle.CarriedLastTag(b.Statement.Predicate.Audience.Runtime)); err != nil {
+		if err := w.manifest(ctx, to, manifest,
+			bundle.CarriedLastTag(b.Statement.Predicate.Audience.Runtime)); err != nil {
 			return err
 		}
 	}

@@ -19,29 +19,23 @@ import (
 // image returns an image for the name images/docker.io/library/nginx:1.
 func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	t.Helper()
-	config, layer := bundle.NewBlob(
-		ocispec.MediaTypeImageConfig,
-		[]byte("{}"),
-	), bundle.NewBlob(
-		ocispec.MediaTypeImageLayer,
-		[]byte(content),
-	)
-	manifest, err := bundle.NewManifest(
-		ocispec.Manifest{Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor}},
-	)
+	config, layer := bundle.NewBlob(ocispec.MediaTypeImageConfig, []byte("{}")),
+		bundle.NewBlob(ocispec.MediaTypeImageLayer, []byte(content))
+	manifest, err := bundle.NewManifest(ocispec.Manifest{
+		Config: config.Descriptor, Layers: []ocispec.Descriptor{layer.Descriptor},
+	})
 	must(t, err)
 	d := manifest.Descriptor
 	return bundle.CarriedImage{
-		Reference: "docker.io/library/nginx:1", Name: "images/docker.io/library/nginx:1", MediaType: d.MediaType, Digest: d.Digest, SizeBytes: d.Size,
+		Reference: "docker.io/library/nginx:1", Name: "images/docker.io/library/nginx:1", MediaType: d.MediaType,
+		Digest: d.Digest, SizeBytes: d.Size,
 	}, []airgap.Item{airgap.InMemory(config), airgap.InMemory(layer), airgap.InMemory(manifest)}
 }
 
 // journey returns a file with the runtime's next bundle and an image. The arguments change the list before it is
 // signed.
 func (s *sender) journey(
-	sequence int64,
-	content string,
-	change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
+	sequence int64, content string, change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
 ) airgap.Layout {
 	s.t.Helper()
 	layout := s.layout(sequence, false, "keda")
@@ -49,9 +43,7 @@ func (s *sender) journey(
 }
 
 func (s *sender) withImage(
-	layout airgap.Layout,
-	sequence int64,
-	content string,
+	layout airgap.Layout, sequence int64, content string,
 	change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
 ) airgap.Layout {
 	s.t.Helper()
@@ -70,12 +62,8 @@ func (s *sender) withImage(
 	must(s.t, err)
 	signed, err := bundle.ComposeCarried(list, predicate, s.signer)
 	must(s.t, err)
-	layout.Items = append(
-		slices.Concat(layout.Items, items),
-		airgap.InMemory(list),
-		airgap.InMemory(signed),
-		airgap.InMemory(bundle.EmptyBlob()),
-	)
+	layout.Items = append(slices.Concat(layout.Items, items), airgap.InMemory(list), airgap.InMemory(signed),
+		airgap.InMemory(bundle.EmptyBlob()))
 	layout.References = append(
 		layout.References,
 		airgap.Reference{Name: carried.Name, Descriptor: carried.Descriptor()},
@@ -121,12 +109,36 @@ func TestImageListIsValidForItsOwnFileOnly(t *testing.T) {
 		"of another bundle": {func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
 			(*b)[0].Digest = bundle.EmptyBlob().Descriptor.Digest
 		}, refusal.WrongDigest, "belongs to another file"},
-		"of another runtime":    {func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) { (*b)[0].Runtime = "munich" }, refusal.WrongDigest, "runtime berlin"},
-		"of an earlier program": {func(p *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) { *p, *b = bundle.CarriedPredicate{}, nil }, refusal.Malformed, "export again"},
-		"without an end":        {func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) { p.ExpiresAt = time.Time{} }, refusal.Malformed, "export again"},
-		"over":                  {func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) { p.ExpiresAt = noon }, refusal.Expired, "export again"},
-		"from far ahead":        {func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) { p.IssuedAt = noon.Add(25 * time.Hour) }, refusal.NotYetIssued, ""},
-		"of another epoch":      {func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) { p.Epoch = 2 }, refusal.WrongEpoch, "export again"},
+		"of another runtime": {
+			func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
+				(*b)[0].Runtime = "munich"
+			}, refusal.WrongDigest, "runtime berlin",
+		},
+		"of an earlier program": {
+			func(p *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
+				*p, *b = bundle.CarriedPredicate{}, nil
+			}, refusal.Malformed, "export again",
+		},
+		"without an end": {
+			func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) {
+				p.ExpiresAt = time.Time{}
+			}, refusal.Malformed, "export again",
+		},
+		"over": {
+			func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) {
+				p.ExpiresAt = noon
+			}, refusal.Expired, "export again",
+		},
+		"from far ahead": {
+			func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) {
+				p.IssuedAt = noon.Add(25 * time.Hour)
+			}, refusal.NotYetIssued, "",
+		},
+		"of another epoch": {
+			func(p *bundle.CarriedPredicate, _ *[]bundle.CarriedBundle) {
+				p.Epoch = 2
+			}, refusal.WrongEpoch, "export again",
+		},
 		"of bundles that were left": {func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
 			*b = append(*b, bundle.CarriedBundle{Runtime: "munich", Digest: (*b)[0].Digest})
 		}, "", ""},
@@ -215,9 +227,10 @@ func TestFileOfAnotherRuntimeKeepsNewerImages(t *testing.T) {
 	}
 	outcome, err := i.Import(
 		t.Context(),
-		[]string{s.packed(s.withImage(layout, 4, "vulnerable", func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
-			*b = []bundle.CarriedBundle{{Runtime: "munich", Digest: manifest.Descriptor.Digest}}
-		}))},
+		[]string{
+			s.packed(s.withImage(layout, 4, "vulnerable", func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
+				*b = []bundle.CarriedBundle{{Runtime: "munich", Digest: manifest.Descriptor.Digest}}
+			}))},
 	)
 	must(t, err)
 	if got := imageAt(t, i); got != patched || len(outcome.Bundles) != 1 || len(outcome.Kept) != 1 {
@@ -233,11 +246,9 @@ func TestImageListOfAnotherSignerIsIgnored(t *testing.T) {
 	must(t, err)
 	list, err := bundle.NewCarried(nil, []bundle.CarriedBundle{{Runtime: "berlin", Digest: s.last.Digest}})
 	must(t, err)
-	forged, err := bundle.ComposeCarried(
-		list,
+	forged, err := bundle.ComposeCarried(list,
 		bundle.CarriedPredicate{Epoch: 1, Sequence: 1 << 60, IssuedAt: noon, ExpiresAt: noon.Add(time.Hour)},
-		trusttest.NewSigner(t),
-	)
+		trusttest.NewSigner(t))
 	must(t, err)
 	to, err := i.To.Repository(t.Context(), bundle.CarriedRepository)
 	must(t, err)

@@ -30,7 +30,8 @@ func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool,
 	}
 	versions := carriedRoots(file)
 	if len(versions) == 0 {
-		return trust.Root{}, false, malformed("neither the target nor the file has a root of trust: specify one with --trust")
+		return trust.Root{}, false,
+			malformed("neither the target nor the file has a root of trust: specify one with --trust")
 	}
 	data, _, err := store.ReadRoot(ctx, file.Repository(bundle.TrustRepository), versions[0])
 	if err != nil {

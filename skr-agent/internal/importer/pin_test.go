@@ -63,13 +63,13 @@ func (s *sender) withRoot(sequence int64) string {
 
 	layout := s.layout(sequence, false, "keda")
 	manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes)
-	for _, blob := range []bundle.Blob{manifest, bundle.NewBlob(bundle.MediaTypeRoot, s.root.Raw), bundle.NewBlob(ocispec.MediaTypeEmptyJSON, []byte("{}"))} {
+	for _, blob := range []bundle.Blob{manifest, bundle.NewBlob(bundle.MediaTypeRoot, s.root.Raw),
+		bundle.NewBlob(ocispec.MediaTypeEmptyJSON, []byte("{}"))} {
 		layout.Items = append(layout.Items, airgap.InMemory(blob))
 	}
-	layout.References = append(
-		layout.References,
-		airgap.Reference{Name: bundle.TrustRepository + ":" + bundle.RootTag(1), Descriptor: manifest.Descriptor},
-	)
+	layout.References = append(layout.References, airgap.Reference{
+		Name: bundle.TrustRepository + ":" + bundle.RootTag(1), Descriptor: manifest.Descriptor,
+	})
 	path := filepath.Join(s.t.TempDir(), "file.tar")
 	_, err = airgap.Write(s.t.Context(), path, layout, airgap.Packing{}, func(int64) {})
 	must(s.t, err)

@@ -159,16 +159,13 @@ func (w *writing) bundles(ctx context.Context, j judged) error {
 				}
 			}
 		}
-		data, err := store.FetchBlob(
-			ctx,
-			w.file.Repository(bundle.DesiredRepository(runtime)),
-			b.manifest,
-			bundle.MaxManifestBytes,
-		)
+		data, err := store.FetchBlob(ctx, w.file.Repository(bundle.DesiredRepository(runtime)), b.manifest,
+			bundle.MaxManifestBytes)
 		if err != nil {
 			return err
 		}
-		if err := w.manifest(ctx, to, bundle.NewBlob(ocispec.MediaTypeImageManifest, data), bundle.TagDesired); err != nil {
+		if err := w.manifest(ctx, to, bundle.NewBlob(ocispec.MediaTypeImageManifest, data),
+			bundle.TagDesired); err != nil {
 			return err
 		}
 		w.outcome.Bundles = append(w.outcome.Bundles, Received{

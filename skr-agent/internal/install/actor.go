@@ -31,7 +31,8 @@ func newActor(mgr ctrl.Manager, user, fieldManager string) (*actor, error) {
 	if user != "" {
 		var err error
 		config = rest.CopyConfig(config)
-		config.Impersonate = rest.ImpersonationConfig{UserName: user} // the API server adds a service account's groups itself
+		// the API server adds a service account's groups itself
+		config.Impersonate = rest.ImpersonationConfig{UserName: user}
 		if http, err = rest.HTTPClientFor(config); err != nil {
 			return nil, err
 		}

@@ -20,7 +20,9 @@ import (
 
 // apply applies the content of a Manifest, or only the changed objects. The outcome has a state only if the pass ended
 // early: with a problem, or while it waits.
-func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (outcome, error) {
+func (i *Installer) apply(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
+) (outcome, error) {
 	started, wasInstalled := i.now(), installed(m)
 	p, out, err := i.prepare(ctx, m, known, todo, changed)
 	if err != nil || out.state != "" {
@@ -44,7 +46,8 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	}
 	if wait != "" {
 		out = i.waiting(m, known, out, wait)
-		out.asBefore = wasInstalled && out.state == v1beta2.StateProcessing // a starting agent does not change a running module
+		// a starting agent does not change a running module
+		out.asBefore = wasInstalled && out.state == v1beta2.StateProcessing
 		return out, nil
 	}
 	objectsApplied.WithLabelValues(m.Module()).Add(float64(len(applied)))
@@ -63,12 +66,16 @@ func (i *Installer) apply(ctx context.Context, m *v1beta2.Manifest, known *memo,
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(i.now().Sub(started).Seconds())
 	known.checked, known.checkedAt = m.Generation, i.now()
-	out.installation = &finding{ok: true, reason: v1beta2.ReasonApplied, message: fmt.Sprintf("%d objects are applied", len(p.inventory))}
+	out.installation = &finding{
+		ok: true, reason: v1beta2.ReasonApplied, message: fmt.Sprintf("%d objects are applied", len(p.inventory)),
+	}
 	return out, nil
 }
 
 // prepare plans the apply, checks that the module may write all objects, and records the objects that may be created.
-func (i *Installer) prepare(ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys) (plan, outcome, error) {
+func (i *Installer) prepare(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, todo step, changed keys,
+) (plan, outcome, error) {
 	p, problem, err := i.planFor(ctx, m, todo, changed)
 	if err != nil {
 		return plan{}, outcome{}, err
@@ -141,12 +148,7 @@ func (i *Installer) check(ctx context.Context, m *v1beta2.Manifest, p *plan) (ri
 // write applies a plan and creates the default CR, and returns the objects that were not as they should be; see
 // applyPlan.
 func (i *Installer) write(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	known *memo,
-	p plan,
-	wasInstalled bool,
-	seen keys,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, wasInstalled bool, seen keys,
 ) ([]key, string, error) {
 	if wait, err := i.recreate(ctx, m, p); err != nil || wait != "" {
 		return nil, wait, err
@@ -218,7 +220,9 @@ func (i *Installer) patient(known *memo, out outcome) outcome {
 		if out.ready.reason != v1beta2.ReasonImagePull {
 			out.ready.reason = v1beta2.ReasonTimeout
 		}
-		out.ready = finding{reason: out.ready.reason, message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message)}
+		out.ready = finding{
+			reason: out.ready.reason, message: fmt.Sprintf("not ready after %s: %s", i.ReadyTimeout, out.ready.message),
+		}
 	}
 	return out
 }
@@ -265,7 +269,8 @@ func (i *Installer) plan(ctx context.Context, m *v1beta2.Manifest) (plan, *findi
 	for n, o := range p.shared {
 		p.shared[n] = guard.NameAndLabels(o)
 	}
-	p.resources, p.images = finding{ok: true, reason: v1beta2.ReasonRendered, message: fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
+	p.resources, p.images = finding{ok: true, reason: v1beta2.ReasonRendered,
+		message: fmt.Sprintf("content holds %d objects", len(content.objects))}, content.images
 	problem, err = i.claimed(ctx, m, &p)
 	return p, problem, err
 }

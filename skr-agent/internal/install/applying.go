@@ -31,11 +31,7 @@ const servedAfter = 200 * time.Millisecond
 // applyPlan applies stage by stage and returns the objects that were not as they should be. It returns a text instead
 // if a stage has to wait for the one before it. Objects that are refused do not block the others.
 func (i *Installer) applyPlan(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	known *memo,
-	p plan,
-	seen keys,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p plan, seen keys,
 ) (applied []key, wait string, err error) {
 	a := i.actor(m)
 	for _, o := range p.shared {
@@ -95,12 +91,7 @@ const maxUnanswered = 3
 
 // applyStage applies objects one by one. A refused object does not block the others. seen are objects that changed.
 func (i *Installer) applyStage(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	known *memo,
-	stage []*unstructured.Unstructured,
-	p plan,
-	seen keys,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p plan, seen keys,
 ) ([]key, error) {
 	a := i.actor(m)
 	isSettled := func(o *unstructured.Unstructured) bool { return i.isSettled(known, o) }
@@ -148,9 +139,7 @@ func (i *Installer) applyStage(
 
 // applyObject applies an object as it is, and returns the API server's copy of it.
 func (a *actor) applyObject(
-	ctx context.Context,
-	o *unstructured.Unstructured,
-	options ...client.ApplyOption,
+	ctx context.Context, o *unstructured.Unstructured, options ...client.ApplyOption,
 ) (*unstructured.Unstructured, error) {
 	live := o.DeepCopy()
 	options = append(options, client.ForceOwnership)
@@ -163,9 +152,7 @@ func (a *actor) applyObject(
 // ensureWatches waits a moment until the watches of resources are in place. A kind that the plan defines may be served
 // in a moment as well.
 func (i *Installer) ensureWatches(
-	ctx context.Context,
-	resources []v1beta2.Resource,
-	defined map[string]bool,
+	ctx context.Context, resources []v1beta2.Resource, defined map[string]bool,
 ) (bool, error) {
 	started := time.Now()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
@@ -196,10 +183,7 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 // unestablished waits a moment until the API server serves the definitions of a stage. It names one that is not served
 // by then.
 func (i *Installer) unestablished(
-	ctx context.Context,
-	a *actor,
-	known *memo,
-	stage []*unstructured.Unstructured,
+	ctx context.Context, a *actor, known *memo, stage []*unstructured.Unstructured,
 ) (string, error) {
 	started, waited := time.Now(), false
 	for _, o := range stage {

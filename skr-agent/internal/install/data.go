@@ -35,7 +35,8 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 		live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True {
 		return "", nil
 	}
-	const text = "%s is not part of the module any more and stays while it %s: delete it, or set the annotation %s: %q on it"
+	const text = "%s is not part of the module any more and stays while it %s: delete it, or set the annotation %s: " +
+		"%q on it"
 	switch {
 	case isClaim:
 		return fmt.Sprintf(text, keyOf(r), "may hold data", v1beta2.AnnotationDeleteWithData, v1beta2.True), nil
@@ -44,23 +45,15 @@ func (i *Installer) keepsData(ctx context.Context, m *v1beta2.Manifest, r v1beta
 		if err != nil || len(contents) == 0 {
 			return "", err
 		}
-		return fmt.Sprintf(
-			text,
-			keyOf(r),
-			"contains "+firstFew(contents),
-			v1beta2.AnnotationDeleteWithData,
-			v1beta2.True,
-		), nil
+		return fmt.Sprintf(text, keyOf(r), "contains "+firstFew(contents), v1beta2.AnnotationDeleteWithData,
+			v1beta2.True), nil
 	}
 	inUse, err := i.actor(m).instances(ctx, r, func(key, *metav1.PartialObjectMetadata) bool { return false })
 	if err != nil || len(inUse) == 0 {
 		return "", err
 	}
-	return fmt.Sprintf(
-		"%s is not part of the module any more and stays while it is in use by %s",
-		keyOf(r),
-		firstFew(inUse),
-	), nil
+	return fmt.Sprintf("%s is not part of the module any more and stays while it is in use by %s", keyOf(r),
+		firstFew(inUse)), nil
 }
 
 // contents names objects in a namespace that Kubernetes did not create there by itself. Objects with a controller count
@@ -80,7 +73,8 @@ func (i *Installer) contents(ctx context.Context, namespace string) ([]string, e
 			continue
 		}
 		for _, resource := range list.APIResources {
-			if !resource.Namespaced || !slices.Contains(resource.Verbs, "list") || !slices.Contains(resource.Verbs, "delete") {
+			if !resource.Namespaced || !slices.Contains(resource.Verbs, "list") ||
+				!slices.Contains(resource.Verbs, "delete") {
 				continue
 			}
 			more, err := i.objectsOf(ctx, version.WithKind(resource.Kind), namespace)
@@ -101,7 +95,8 @@ func (i *Installer) objectsOf(ctx context.Context, gvk schema.GroupVersionKind, 
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	var found []string
 	for {
-		err := i.cluster.List(ctx, list, client.InNamespace(namespace), client.Limit(100), client.Continue(list.Continue))
+		err := i.cluster.List(ctx, list, client.InNamespace(namespace), client.Limit(100),
+			client.Continue(list.Continue))
 		switch {
 		case err == nil:
 		case isUnserved(err), apierrors.IsMethodNotSupported(err):
@@ -151,9 +146,7 @@ func isMadeByKubernetes(gvk schema.GroupVersionKind, o *metav1.PartialObjectMeta
 // keepNamespaces takes the module's marks off namespaces that a removed module leaves because they contain objects of
 // others, and returns the rest.
 func (i *Installer) keepNamespaces(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	stage []v1beta2.Resource,
+	ctx context.Context, m *v1beta2.Manifest, stage []v1beta2.Resource,
 ) ([]v1beta2.Resource, error) {
 	var empty []v1beta2.Resource
 	for _, r := range stage {
@@ -182,16 +175,8 @@ func (i *Installer) keepNamespaces(
 		if err := i.actor(m).unmark(ctx, live); err != nil {
 			return nil, fmt.Errorf("leave %s in place: %w", keyOf(r), err)
 		}
-		i.events.Eventf(
-			m,
-			nil,
-			"Warning",
-			v1beta2.ReasonDataKept,
-			"Remove",
-			"%s stays: it contains %s",
-			keyOf(r),
-			firstFew(contents),
-		)
+		i.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "%s stays: it contains %s", keyOf(r),
+			firstFew(contents))
 	}
 	return empty, nil
 }

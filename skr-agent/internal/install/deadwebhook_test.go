@@ -53,7 +53,9 @@ func TestRemovalDeletesAModulesDeadWebhookFirst(t *testing.T) {
 	w.wants("gate", clusterCRD+aConfigMap("gate"), withGate)
 	w.state("gate", v1beta2.StateReady, "")
 	w.wants("gate", clusterCRD+aConfigMap("gate")+deadWebhook, withGate, version("2"))
-	w.eventually("the webhook is installed", func() bool { return w.exists(&admissionv1.ValidatingWebhookConfiguration{}, "", "everything") })
+	w.eventually("the webhook is installed", func() bool {
+		return w.exists(&admissionv1.ValidatingWebhookConfiguration{}, "", "everything")
+	})
 	w.eventually("the webhook blocks deletions", func() bool {
 		return w.client.Delete(t.Context(), gate.DeepCopy(), client.DryRunAll) != nil
 	})
@@ -81,7 +83,9 @@ func TestDeadWebhookDoesNotBlockUpgradesOfModulesWithAnAccount(t *testing.T) {
 	w.wants("blocker", aConfigMap("blocker")+deadWebhook)
 	w.state("blocker", v1beta2.StateReady, "")
 	w.eventually("the webhook blocks reviews", func() bool {
-		return w.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "probe"}}, client.DryRunAll) != nil
+		return w.client.Create(t.Context(),
+			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "probe"}},
+			client.DryRunAll) != nil
 	})
 
 	t.Log("another module is upgraded, and its Manifest reports that its rights are unknown")
@@ -90,7 +94,8 @@ func TestDeadWebhookDoesNotBlockUpgradesOfModulesWithAnAccount(t *testing.T) {
 	w.eventually("the rights are unknown", func() bool { return rights("other") == metav1.ConditionUnknown })
 	condition := meta.FindStatusCondition(w.manifest("other").Status.Conditions, v1beta2.ConditionRights)
 	require.Equal(t, v1beta2.ReasonRightsUnknown, condition.Reason)
-	require.Contains(t, condition.Message, "the rights of system:serviceaccount:kyma-system:modules could not be reviewed")
+	require.Contains(t, condition.Message,
+		"the rights of system:serviceaccount:kyma-system:modules could not be reviewed")
 	w.state("other", v1beta2.StateReady, "")
 
 	t.Log("a right that is missing is still found, by the dry run")
@@ -100,7 +105,9 @@ func TestDeadWebhookDoesNotBlockUpgradesOfModulesWithAnAccount(t *testing.T) {
 
 	t.Log("the module drops its webhook")
 	w.wants("blocker", aConfigMap("blocker"), version("2"))
-	w.eventually("the webhook is gone", func() bool { return !w.exists(&admissionv1.ValidatingWebhookConfiguration{}, "", "everything") })
+	w.eventually("the webhook is gone", func() bool {
+		return !w.exists(&admissionv1.ValidatingWebhookConfiguration{}, "", "everything")
+	})
 	w.wants("other", aConfigMap("one"), version("3"))
 	w.eventually("the rights are reviewed again", func() bool { return rights("other") == metav1.ConditionTrue })
 }

@@ -19,9 +19,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// leaveToOthers removes the fields of an object that other programs fill in: the rules of an aggregated ClusterRole, and
-// CA bundles that an injector sets. Server-side apply then leaves the values in the cluster as they are. It returns an
-// error for an annotation ignore-fields that is invalid.
+// leaveToOthers removes the fields of an object that other programs fill in: the rules of an aggregated ClusterRole,
+// and CA bundles that an injector sets. Server-side apply then leaves the values in the cluster as they are. It returns
+// an error for an annotation ignore-fields that is invalid.
 func leaveToOthers(o *unstructured.Unstructured) error {
 	if o.GetKind() == "ClusterRole" && o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
 		if rule, _, _ := unstructured.NestedMap(o.Object, "aggregationRule"); rule != nil {
@@ -109,46 +109,33 @@ func ignoredFields(o *unstructured.Unstructured) ([]pointer, error) {
 	var all []string
 	if strings.HasPrefix(text, "[") {
 		if err := json.Unmarshal([]byte(text), &all); err != nil {
-			return nil, fmt.Errorf(
-				"%s: annotation %s is not a JSON array of pointers: %w",
-				guard.KeyOf(o),
-				v1beta2.AnnotationIgnoreFields,
-				err,
-			)
+			return nil,
+				fmt.Errorf("%s: annotation %s is not a JSON array of pointers: %w", guard.KeyOf(o),
+					v1beta2.AnnotationIgnoreFields, err)
 		}
 	} else {
 		all = strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
 	}
 	if len(all) > maxIgnoredFields {
-		return nil, fmt.Errorf(
-			"%s: annotation %s has %d pointers: use at most %d",
-			guard.KeyOf(o),
-			v1beta2.AnnotationIgnoreFields,
-			len(all),
-			maxIgnoredFields,
-		)
+		return nil,
+			fmt.Errorf("%s: annotation %s has %d pointers: use at most %d", guard.KeyOf(o),
+				v1beta2.AnnotationIgnoreFields, len(all), maxIgnoredFields)
 	}
 	pointers := make([]pointer, len(all))
 	for n, text := range all {
 		parts := strings.Split(text, "/")
 		if parts[0] != "" || len(parts) < 2 || slices.Contains(parts[1:], "") {
-			return nil, fmt.Errorf(
-				"%s: annotation %s: %q is not a JSON pointer such as /spec/replicas",
-				guard.KeyOf(o),
-				v1beta2.AnnotationIgnoreFields,
-				text,
-			)
+			return nil,
+				fmt.Errorf("%s: annotation %s: %q is not a JSON pointer such as /spec/replicas", guard.KeyOf(o),
+					v1beta2.AnnotationIgnoreFields, text)
 		}
 		for i, part := range parts {
 			parts[i] = strings.ReplaceAll(strings.ReplaceAll(part, "~1", "/"), "~0", "~")
 		}
 		if pointers[n] = parts[1:]; isIdentity(pointers[n]) {
-			return nil, fmt.Errorf(
-				"%s: annotation %s: %s identifies the object and its owner: remove it from the list",
-				guard.KeyOf(o),
-				v1beta2.AnnotationIgnoreFields,
-				text,
-			)
+			return nil,
+				fmt.Errorf("%s: annotation %s: %s identifies the object and its owner: remove it from the list",
+					guard.KeyOf(o), v1beta2.AnnotationIgnoreFields, text)
 		}
 	}
 	return pointers, nil
@@ -166,7 +153,10 @@ func isIdentity(p pointer) bool {
 	}
 	return len(p) == 2 ||
 		slices.Contains(
-			[]string{v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy, v1beta2.AnnotationIgnoreFields},
+			[]string{
+				v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy,
+				v1beta2.AnnotationIgnoreFields,
+			},
 			p[2],
 		)
 }
@@ -175,10 +165,7 @@ func isIdentity(p pointer) bool {
 // ignore-fields, and the replicas of a workload under an autoscaler. New objects keep the values of the content. It
 // changes copies.
 func (i *Installer) keepLive(
-	ctx context.Context,
-	a *actor,
-	stage []*unstructured.Unstructured,
-	p plan,
+	ctx context.Context, a *actor, stage []*unstructured.Unstructured, p plan,
 ) ([]*unstructured.Unstructured, error) {
 	kept, dropped := slices.Clone(stage), keysOf(p.prune)
 	for n, o := range stage {

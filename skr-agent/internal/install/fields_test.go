@@ -21,14 +21,37 @@ func TestLeaveToOthers(t *testing.T) {
 		yaml string
 		want any
 	}{
-		"a line break":                      {"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: a, clientConfig: {caBundle: Cg==}}]", nil},
-		"an empty bundle":                   {"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: a, clientConfig: {caBundle: ''}}]", nil},
-		"a word":                            {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: Y2FCdW5kbGU=}", nil},
-		"a truncated certificate":           {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " + certificate + "}", nil},
-		"a certificate":                     {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " + full + "}", full},
-		"a certificate with an injector":    {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: {cert-manager.io/inject-ca-from: a/b}}\nspec: {caBundle: " + full + "}", nil},
-		"a definition's conversion webhook": {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec: {conversion: {webhook: {clientConfig: {caBundle: Cg==}}}}", nil},
-		"a field of the same name":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {caBundle: Cg==}", "no holder"},
+		"a line break": {
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
+				"x}\nwebhooks: [{name: a, clientConfig: {caBundle: Cg==}}]", nil,
+		},
+		"an empty bundle": {
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
+				"x}\nwebhooks: [{name: a, clientConfig: {caBundle: ''}}]", nil,
+		},
+		"a word": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " +
+				"Y2FCdW5kbGU=}", nil,
+		},
+		"a truncated certificate": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " +
+				certificate + "}", nil,
+		},
+		"a certificate": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " + full +
+				"}", full,
+		},
+		"a certificate with an injector": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: " +
+				"{cert-manager.io/inject-ca-from: a/b}}\nspec: {caBundle: " + full + "}", nil,
+		},
+		"a definition's conversion webhook": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec: " +
+				"{conversion: {webhook: {clientConfig: {caBundle: Cg==}}}}", nil,
+		},
+		"a field of the same name": {
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {caBundle: Cg==}", "no holder",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := liveObject(t, c.yaml)
@@ -39,7 +62,8 @@ func TestLeaveToOthers(t *testing.T) {
 
 	role := liveObject(
 		t,
-		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\naggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}\nrules: []",
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\naggregationRule: "+
+			"{clusterRoleSelectors: [{matchLabels: {a: b}}]}\nrules: []",
 	)
 	require.NoError(t, leaveToOthers(role))
 	require.NotContains(t, role.Object, "rules")
@@ -93,13 +117,28 @@ func TestTakeLive(t *testing.T) {
 		p                  pointer
 		managed            []metav1.ManagedFieldsEntry
 	}{
-		"the agent owns the field":       {"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {replicas: 3}}", pointer{"spec", "replicas"}, owned("kyma-pull", `{"f:spec":{"f:replicas":{}}}`)},
-		"another manager owns the field": {"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {}}", pointer{"spec", "replicas"}, owned("hpa", `{"f:spec":{"f:replicas":{}}}`)},
-		"the field does not exist":       {"{spec: {replicas: 1}}", "{spec: {}}", "{spec: {}}", pointer{"spec", "replicas"}, nil},
-		"an item of a list":              {"{spec: {list: [{a: 1}, {a: 2}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}", pointer{"spec", "list", "1", "a"}, nil},
-		"a whole item":                   {"{list: [1, 2]}", "{list: [1, 9]}", "{list: [1, 9]}", pointer{"list", "1"}, nil},
-		"an item that is out of range":   {"{list: [1]}", "{list: [1, 9]}", "{list: [1]}", pointer{"list", "1"}, nil},
-		"a field below a missing one":    {"{}", "{spec: {a: {b: 1}}}", "{spec: {a: {b: 1}}}", pointer{"spec", "a", "b"}, nil},
+		"the agent owns the field": {
+			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {replicas: 3}}", pointer{"spec", "replicas"},
+			owned("kyma-pull", `{"f:spec":{"f:replicas":{}}}`),
+		},
+		"another manager owns the field": {
+			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {}}", pointer{"spec", "replicas"},
+			owned("hpa", `{"f:spec":{"f:replicas":{}}}`),
+		},
+		"the field does not exist": {
+			"{spec: {replicas: 1}}", "{spec: {}}", "{spec: {}}", pointer{"spec", "replicas"}, nil,
+		},
+		"an item of a list": {
+			"{spec: {list: [{a: 1}, {a: 2}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}",
+			pointer{"spec", "list", "1", "a"}, nil,
+		},
+		"a whole item": {
+			"{list: [1, 2]}", "{list: [1, 9]}", "{list: [1, 9]}", pointer{"list", "1"}, nil,
+		},
+		"an item that is out of range": {"{list: [1]}", "{list: [1, 9]}", "{list: [1]}", pointer{"list", "1"}, nil},
+		"a field below a missing one": {
+			"{}", "{spec: {a: {b: 1}}}", "{spec: {a: {b: 1}}}", pointer{"spec", "a", "b"}, nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := "\napiVersion: v1\nkind: X\n"

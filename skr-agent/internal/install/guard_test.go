@@ -17,7 +17,8 @@ func TestDefaultCRIsCheckedLikeContent(t *testing.T) {
 	}}
 	p, err := makePlan(nil, secret, nil, sampleOwner, func(schema.GroupVersionKind) (bool, error) { return true, nil })
 	require.NoError(t, err)
-	require.ErrorContains(t, guard.Check(p.all(), home), "Secret kyma-system/skr-agent-key: has a name that is reserved for the agent")
+	require.ErrorContains(t, guard.Check(p.all(), home),
+		"Secret kyma-system/skr-agent-key: has a name that is reserved for the agent")
 }
 
 func TestModuleWithNamespaceInItsNameHasItsOwnAccount(t *testing.T) {

@@ -47,7 +47,9 @@ func (i *Installer) begin(ctx context.Context, m *v1beta2.Manifest, known *memo)
 
 // note reports whether it wrote the record. If the API server refuses it, the refusal is reported once and the earlier
 // record is removed, because it is outdated. A module works without the record, so only temporary errors are returned.
-func (i *Installer) note(ctx context.Context, m *v1beta2.Manifest, known *memo, version v1beta2.AppliedVersion) (bool, error) {
+func (i *Installer) note(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, version v1beta2.AppliedVersion,
+) (bool, error) {
 	next := m.DeepCopy()
 	if next.Annotations == nil {
 		next.Annotations = map[string]string{}
@@ -70,7 +72,10 @@ func (i *Installer) note(ctx context.Context, m *v1beta2.Manifest, known *memo, 
 	}
 	if !known.unnoted {
 		known.unnoted = true
-		log.FromContext(ctx).Error(err, "the version that is applied cannot be noted: it is not kept in line while another one is refused", "module", m.Module())
+		log.FromContext(ctx).
+			Error(err,
+				"the version that is applied cannot be noted: it is not kept in line while another one is refused",
+				"module", m.Module())
 	}
 	if m.Annotations[v1beta2.AnnotationApplied] == "" {
 		return false, nil
@@ -79,7 +84,8 @@ func (i *Installer) note(ctx context.Context, m *v1beta2.Manifest, known *memo, 
 	delete(next.Annotations, v1beta2.AnnotationApplied)
 	delete(next.Annotations, v1beta2.AnnotationAppliedSignature)
 	if err := i.cluster.Patch(ctx, next, client.MergeFrom(m)); err != nil {
-		log.FromContext(ctx).V(1).Info("an old note of the version that is applied stays", "module", m.Module(), "error", err.Error())
+		log.FromContext(ctx).V(1).Info("an old note of the version that is applied stays", "module", m.Module(),
+			"error", err.Error())
 		return false, nil
 	}
 	next.DeepCopyInto(m)
@@ -112,7 +118,8 @@ func (i *Installer) signed(m *v1beta2.Manifest) bool {
 		return false
 	}
 	signature, err := base64.StdEncoding.DecodeString(m.Annotations[v1beta2.AnnotationAppliedSignature])
-	return err == nil && trust.CheckSignature(key, []byte(noteMessage(m, m.Annotations[v1beta2.AnnotationApplied])), signature)
+	return err == nil &&
+		trust.CheckSignature(key, []byte(noteMessage(m, m.Annotations[v1beta2.AnnotationApplied])), signature)
 }
 
 // inForce returns the Manifest as it was when it was applied whole last, without its default CR, which is its user's by

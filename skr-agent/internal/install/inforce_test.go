@@ -17,7 +17,10 @@ import (
 func TestUnsignedMemoryIsIgnored(t *testing.T) {
 	own := &Installer{Options: Options{Signer: signer(t)}}
 	noted := func(by *Installer, name string, change ...func(*v1beta2.AppliedVersion)) *v1beta2.Manifest {
-		m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name, Annotations: map[string]string{}}, Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
+		m := &v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name, Annotations: map[string]string{}},
+			Spec:       v1beta2.ManifestSpec{Version: "2.0.0"},
+		}
 		was := m.DeepCopy()
 		was.Spec.Version, was.Spec.Install.Source = "1.0.0", runtime.RawExtension{Raw: []byte(`{}`)}
 		version := was.Wanted()
@@ -28,7 +31,8 @@ func TestUnsignedMemoryIsIgnored(t *testing.T) {
 		require.NoError(t, err)
 		signature, err := by.sign(m, string(text))
 		require.NoError(t, err)
-		m.Annotations[v1beta2.AnnotationApplied], m.Annotations[v1beta2.AnnotationAppliedSignature] = string(text), signature
+		m.Annotations[v1beta2.AnnotationApplied], m.Annotations[v1beta2.AnnotationAppliedSignature] = string(text),
+			signature
 		return m
 	}
 	was := own.inForce(noted(own, "a"))
@@ -36,13 +40,15 @@ func TestUnsignedMemoryIsIgnored(t *testing.T) {
 	require.Equal(t, "1.0.0", was.Spec.Version)
 
 	forged := noted(own, "a")
-	forged.Annotations[v1beta2.AnnotationApplied] = strings.Replace(forged.Annotations[v1beta2.AnnotationApplied], "1.0.0", "0.9.0", 1)
+	forged.Annotations[v1beta2.AnnotationApplied] = strings.Replace(forged.Annotations[v1beta2.AnnotationApplied],
+		"1.0.0", "0.9.0", 1)
 	unsigned := noted(own, "a")
 	delete(unsigned.Annotations, v1beta2.AnnotationAppliedSignature)
 	elsewhere := noted(own, "a")
 	elsewhere.Name = "b"
 	for name, m := range map[string]*v1beta2.Manifest{
-		"changed": forged, "unsigned": unsigned, "of another Manifest": elsewhere, "by another key": noted(&Installer{Options: Options{Signer: signer(t)}}, "a"),
+		"changed": forged, "unsigned": unsigned, "of another Manifest": elsewhere,
+		"by another key":            noted(&Installer{Options: Options{Signer: signer(t)}}, "a"),
 		"another version was begun": noted(own, "a", func(v *v1beta2.AppliedVersion) { v.Begun = "x" }),
 		"its images are not known":  noted(own, "a", func(v *v1beta2.AppliedVersion) { v.ImagesLeftOut = true }),
 	} {
@@ -85,14 +91,17 @@ func TestCurrentVersionIsKeptIfAllowed(t *testing.T) {
 	w.state("sample", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/sample-config: there already")
 	require.Equal(t, "theirs", data())
 	require.NoError(t, w.client.Delete(ctx, theirs))
-	w.eventually("the module's is back", func() bool { return w.exists(&corev1.ConfigMap{}, home, "sample-config") && data() == "value" })
+	w.eventually("the module's is back", func() bool {
+		return w.exists(&corev1.ConfigMap{}, home, "sample-config") && data() == "value"
+	})
 
 	t.Log("a note that somebody else wrote is not followed")
 	forged := strings.Replace(sampleRest, "key: value", "key: forged", 1)
 	require.NoError(t, w.content.Put(ctx, digest.FromString(forged), []byte(forged)))
 	w.wants("sample", sampleCRD+wrong("key: 2"), version("1.2.0"), func(m *v1beta2.Manifest) {
 		text := m.Annotations[v1beta2.AnnotationApplied]
-		m.Annotations[v1beta2.AnnotationApplied] = strings.Replace(text, digest.FromString(sampleCRD+sampleRest).String(), digest.FromString(forged).String(), 1)
+		m.Annotations[v1beta2.AnnotationApplied] = strings.Replace(text,
+			digest.FromString(sampleCRD+sampleRest).String(), digest.FromString(forged).String(), 1)
 		require.NotEqual(t, text, m.Annotations[v1beta2.AnnotationApplied])
 	})
 	w.state("sample", v1beta2.StateError, "nothing of version 1.2.0 was applied: ")
@@ -100,7 +109,10 @@ func TestCurrentVersionIsKeptIfAllowed(t *testing.T) {
 
 	t.Log("an upgrade that fails half-way is not undone")
 	w.wants("sample", sampleCRD+sampleRest, version("1.0.0"))
-	w.eventually("version 1.0.0 is noted again", func() bool { m := w.manifest("sample"); return installed(m) && isInForce(m) })
+	w.eventually("version 1.0.0 is noted again", func() bool {
+		m := w.manifest("sample")
+		return installed(m) && isInForce(m)
+	})
 	v2 := strings.Replace(sampleCRD, "type: object,", "type: object, description: second,", 1) + sampleRest + `
 apiVersion: v1
 kind: Namespace
@@ -112,7 +124,8 @@ metadata: {name: wrong, namespace: sample-fresh}
 spec: {ports: [{port: 100000}]}
 `
 	w.wants("sample", v2, version("2.0.0"))
-	w.state("sample", v1beta2.StateError, "version 2.0.0 is applied in part, which is not undone: Service sample-fresh/wrong")
+	w.state("sample", v1beta2.StateError,
+		"version 2.0.0 is applied in part, which is not undone: Service sample-fresh/wrong")
 	definition := ofKind("apiextensions.k8s.io/v1", "CustomResourceDefinition", "")
 	require.True(t, w.exists(definition, "", "samples.example.kyma-project.io"))
 	text, err := definition.MarshalJSON()

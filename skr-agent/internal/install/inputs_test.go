@@ -62,7 +62,8 @@ func TestPruneDeletesObjectsOfAVersionThatIsNoLongerServed(t *testing.T) {
 	require.True(t, w.exists(custom("crane.example.org/v1", "Crane", home, "kept"), home, "kept"))
 
 	t.Log("a definition stops serving the version of an installed object, and the agent restarts")
-	w.wants("other", strings.ReplaceAll(input(t, folder, module, "1.0.0", "a.yaml"), "crane", "derrick")+"---\n"+aConfigMap("beside"))
+	w.wants("other", strings.ReplaceAll(input(t, folder, module, "1.0.0", "a.yaml"), "crane", "derrick")+"---\n"+
+		aConfigMap("beside"))
 	w.state("other", v1beta2.StateReady, "")
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "derricks.derrick.example.org"}, definition))
@@ -71,15 +72,19 @@ func TestPruneDeletesObjectsOfAVersionThatIsNoLongerServed(t *testing.T) {
 	definition.Annotations = map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/gone"}
 	definition.Labels = nil
 	require.NoError(t, w.client.Update(t.Context(), definition))
-	_, resources, _ := strings.Cut(strings.ReplaceAll(input(t, folder, module, "1.0.0", "a.yaml"), "crane", "derrick"), "\n---\n")
+	_, resources, _ := strings.Cut(strings.ReplaceAll(input(t, folder, module, "1.0.0", "a.yaml"), "crane", "derrick"),
+		"\n---\n")
 	w.wants("other", resources+"---\n"+aConfigMap("beside"))
 	w.eventually("the version is not served", func() bool {
-		return isUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"}, custom("derrick.example.org/v1alpha1", "Crane", home, "old")))
+		return isUnserved(w.client.Get(t.Context(), client.ObjectKey{Namespace: home, Name: "old"},
+			custom("derrick.example.org/v1alpha1", "Crane", home, "old")))
 	})
 	require.NoError(t, client.IgnoreNotFound(w.client.Delete(t.Context(), configMap("beside", nil))))
 	w.start()
 	w.state("other", v1beta2.StateError, "the cluster does not know this kind")
-	w.eventually("drift of another object is reverted", func() bool { return w.exists(&corev1.ConfigMap{}, home, "beside") })
+	w.eventually("drift of another object is reverted", func() bool {
+		return w.exists(&corev1.ConfigMap{}, home, "beside")
+	})
 	require.NoError(t, w.client.Delete(t.Context(), configMap("beside", nil)))
 	w.eventually("drift is reverted again", func() bool { return w.exists(&corev1.ConfigMap{}, home, "beside") })
 
@@ -109,11 +114,16 @@ func TestDeadConversionWebhookBlocksNeitherRepairNorRemoval(t *testing.T) {
 	})
 
 	t.Log("the content has a custom resource in the version that cannot be converted")
-	fixed := strings.ReplaceAll(input(t, "conversion-webhook-away-upgrade", "convdef", "1.0.0", "a.yaml"), "tank", "vat")
-	w.wants("convfix", fixed+"---\n"+strings.ReplaceAll(input(t, "conversion-webhook-away-upgrade", "tank-v1.yaml"), "tank", "vat"), version("1.0.0"))
+	fixed := strings.ReplaceAll(input(t, "conversion-webhook-away-upgrade", "convdef", "1.0.0", "a.yaml"), "tank",
+		"vat")
+	w.wants("convfix",
+		fixed+"---\n"+strings.ReplaceAll(input(t, "conversion-webhook-away-upgrade", "tank-v1.yaml"), "tank", "vat"),
+		version("1.0.0"))
 	w.runs(home, "vat-operator")
 	w.state("convfix", v1beta2.StateReady, "")
-	w.wants("convfix", strings.ReplaceAll(fixed, "/t:1", "/t:2")+"---\n"+strings.ReplaceAll(input(t, "conversion-webhook-away-upgrade", "tank-v2.yaml"), "tank", "vat"), version("2.0.0"))
+	w.wants("convfix", strings.ReplaceAll(fixed, "/t:1", "/t:2")+"---\n"+
+		strings.ReplaceAll(input(t, "conversion-webhook-away-upgrade", "tank-v2.yaml"), "tank", "vat"),
+		version("2.0.0"))
 	w.eventually("the operator has the new image", func() bool {
 		d := &appsv1.Deployment{}
 		return w.exists(d, home, "vat-operator") && d.Spec.Template.Spec.Containers[0].Image == "example.org/t:2"
@@ -135,17 +145,22 @@ func TestDeadConversionWebhookBlocksNeitherRepairNorRemoval(t *testing.T) {
 
 func TestUpgradeKeepsData(t *testing.T) {
 	w := newWorld(t)
-	const claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: [ReadWriteOnce], storageClassName: none, resources: {requests: {storage: 1Gi}}}\n---\n"
+	const claim = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data}\nspec: {accessModes: " +
+		"[ReadWriteOnce], storageClassName: none, resources: {requests: {storage: 1Gi}}}\n---\n"
 	w.wants("disk", claim+aConfigMap("disk"), version("1.0.0"))
 	w.wantsInput("data-pruned", "nsprune", "1.0.0")
 	w.state("nsprune", v1beta2.StateReady, "")
-	require.NoError(t, w.client.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "nsprune", Name: "users-data"}}))
+	require.NoError(t, w.client.Create(t.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "nsprune", Name: "users-data"},
+	}))
 	w.state("disk", v1beta2.StateProcessing, "PVC is not Bound")
 
 	w.wants("disk", aConfigMap("disk"), version("2.0.0"))
 	w.wantsInput("data-pruned", "nsprune", "2.0.0")
-	w.state("disk", v1beta2.StateWarning, "PersistentVolumeClaim kyma-system/data is not part of the module any more and stays while it may hold data")
-	w.state("nsprune", v1beta2.StateWarning, "Namespace nsprune is not part of the module any more and stays while it contains ConfigMap nsprune/users-data")
+	w.state("disk", v1beta2.StateWarning,
+		"PersistentVolumeClaim kyma-system/data is not part of the module any more and stays while it may hold data")
+	w.state("nsprune", v1beta2.StateWarning,
+		"Namespace nsprune is not part of the module any more and stays while it contains ConfigMap nsprune/users-data")
 	live := &corev1.PersistentVolumeClaim{}
 	require.True(t, w.exists(live, home, "data"))
 	require.True(t, live.DeletionTimestamp.IsZero())
@@ -161,7 +176,8 @@ func TestUpgradeKeepsData(t *testing.T) {
 	require.Empty(t, namespace.Annotations[v1beta2.AnnotationOwnedBy])
 
 	t.Log("an empty namespace goes")
-	w.wants("empty", "apiVersion: v1\nkind: Namespace\nmetadata: {name: empty}\n---\n"+aConfigMap("empty"), version("1.0.0"))
+	w.wants("empty", "apiVersion: v1\nkind: Namespace\nmetadata: {name: empty}\n---\n"+aConfigMap("empty"),
+		version("1.0.0"))
 	w.state("empty", v1beta2.StateReady, "")
 	w.wants("empty", aConfigMap("empty"), version("2.0.0"))
 	w.eventually("the namespace is deleted", func() bool {
@@ -172,7 +188,9 @@ func TestUpgradeKeepsData(t *testing.T) {
 	metav1.SetMetaDataAnnotation(&live.ObjectMeta, v1beta2.AnnotationDeleteWithData, v1beta2.True)
 	require.NoError(t, w.client.Update(t.Context(), live))
 	w.wants("disk", aConfigMap("disk"), version("3.0.0"))
-	w.eventually("the claim is deleted", func() bool { return !w.exists(live, home, "data") || !live.DeletionTimestamp.IsZero() })
+	w.eventually("the claim is deleted", func() bool {
+		return !w.exists(live, home, "data") || !live.DeletionTimestamp.IsZero()
+	})
 }
 
 func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
@@ -205,8 +223,12 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 		installedAs(module)
 	}
 	require.NoError(t, w.client.Create(t.Context(), custom("moved.example.org/v1", "Moved", "default", "users")))
-	claim, config, definition := &corev1.PersistentVolumeClaim{}, &corev1.ConfigMap{}, &apiextensionsv1.CustomResourceDefinition{}
-	before := []types.UID{w.uid(claim, "ship-data"), w.uid(config, "ship-settings"), w.uid(config, "moved-settings"), w.uid(config, "keep-settings")}
+	claim, config, definition := &corev1.PersistentVolumeClaim{}, &corev1.ConfigMap{},
+		&apiextensionsv1.CustomResourceDefinition{}
+	before := []types.UID{
+		w.uid(claim, "ship-data"), w.uid(config, "ship-settings"), w.uid(config, "moved-settings"),
+		w.uid(config, "keep-settings"),
+	}
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "moveds.moved.example.org"}, definition))
 
 	move("shipfrom", "shipto", true)
@@ -220,11 +242,17 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 	}
 	for _, c := range []struct{ from, to, object string }{
 		{"shipfrom", "shipto", "ship-data"}, {"shipfrom", "shipto", "ship-settings"},
-		{"movefrom", "moveto", "moveds.moved.example.org"}, {"movefrom", "moveto", "moved-settings"}, {"keepa", "keepb", "keep-settings"},
+		{"movefrom", "moveto", "moveds.moved.example.org"}, {"movefrom", "moveto", "moved-settings"},
+		{"keepa", "keepb", "keep-settings"},
 	} {
-		w.eventually(c.object+" has moved to "+c.to, func() bool { return has(c.to, c.object) && !has(c.from, c.object) })
+		w.eventually(c.object+" has moved to "+c.to, func() bool {
+			return has(c.to, c.object) && !has(c.from, c.object)
+		})
 	}
-	require.Equal(t, before, []types.UID{w.uid(claim, "ship-data"), w.uid(config, "ship-settings"), w.uid(config, "moved-settings"), w.uid(config, "keep-settings")})
+	require.Equal(t, before, []types.UID{
+		w.uid(claim, "ship-data"), w.uid(config, "ship-settings"), w.uid(config, "moved-settings"),
+		w.uid(config, "keep-settings"),
+	})
 	require.Equal(t, "kyma-system/shipto", claim.Annotations[v1beta2.AnnotationOwnedBy])
 	uid := definition.UID
 	require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Name: "moveds.moved.example.org"}, definition))
@@ -234,7 +262,9 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 	w.state("moveto", v1beta2.StateReady, "")
 
 	t.Log("an object that a module left in place can be taken over later")
-	w.wants("keeper", strings.Replace(aConfigMap("late"), "{name: late}", "{name: late, annotations: {helm.sh/resource-policy: keep}}", 1)+aConfigMap("keeper"), version("1.0.0"))
+	w.wants("keeper",
+		strings.Replace(aConfigMap("late"), "{name: late}",
+			"{name: late, annotations: {helm.sh/resource-policy: keep}}", 1)+aConfigMap("keeper"), version("1.0.0"))
 	w.state("keeper", v1beta2.StateReady, "")
 	w.wants("keeper", aConfigMap("keeper"), version("2.0.0"))
 	w.eventually("the object is dropped", func() bool { return !has("keeper", "late") })
@@ -263,23 +293,31 @@ func TestJobRunsOncePerVersion(t *testing.T) {
 		job.Status = batchv1.JobStatus{StartTime: &now, Active: 1}
 		require.NoError(t, w.client.Status().Update(t.Context(), job))
 		w.state("jobttl", v1beta2.StateProcessing, "Job is running")
-		job.Status = batchv1.JobStatus{StartTime: &now, CompletionTime: &now, Succeeded: 1, Conditions: []batchv1.JobCondition{
-			{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
-		}}
+		job.Status = batchv1.JobStatus{StartTime: &now, CompletionTime: &now, Succeeded: 1,
+			Conditions: []batchv1.JobCondition{
+				{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {
+					Type: batchv1.JobComplete, Status: corev1.ConditionTrue,
+				},
+			}}
 		require.NoError(t, w.client.Status().Update(t.Context(), job))
-		require.NoError(t, w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		require.NoError(t,
+			w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		w.eventually("the Job is deleted", func() bool { return !w.exists(job, home, "jobttl-migrate") })
 	}
 	w.wantsInput("job-with-ttl", "jobttl", "1.0.0")
 	complete()
 	w.state("jobttl", v1beta2.StateReady, "")
 	require.NoError(t, w.client.Delete(t.Context(), configMap("jobttl-settings", nil)))
-	w.eventually("drift of another object is reverted", func() bool { return w.exists(&corev1.ConfigMap{}, home, "jobttl-settings") })
+	w.eventually("drift of another object is reverted", func() bool {
+		return w.exists(&corev1.ConfigMap{}, home, "jobttl-settings")
+	})
 	require.False(t, w.exists(job, home, "jobttl-migrate"), "the Job ran again")
 	w.halt()
 	w.start()
 	require.NoError(t, w.client.Delete(t.Context(), configMap("jobttl-settings", nil)))
-	w.eventually("drift is reverted after a restart", func() bool { return w.exists(&corev1.ConfigMap{}, home, "jobttl-settings") })
+	w.eventually("drift is reverted after a restart", func() bool {
+		return w.exists(&corev1.ConfigMap{}, home, "jobttl-settings")
+	})
 	require.False(t, w.exists(job, home, "jobttl-migrate"), "the Job ran again after a restart")
 	w.state("jobttl", v1beta2.StateReady, "")
 
@@ -303,9 +341,13 @@ func TestFieldsOfOthersStay(t *testing.T) {
 	w.state("cabnl", v1beta2.StateReady, "")
 	w.wantsInput("autoscaled-deployment", "hpa", "1.0.0")
 	w.runs(home, "hpa")
-	w.wants("notes", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes, annotations: {kyma-pull.dev/ignore-fields: /data/theirs}}\ndata: {theirs: first, ours: kept}\n")
+	w.wants("notes",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: notes, annotations: {kyma-pull.dev/ignore-fields: "+
+			"/data/theirs}}\ndata: {theirs: first, ours: kept}\n")
 	w.state("notes", v1beta2.StateReady, "")
-	w.wants("badly", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: badly, annotations: {kyma-pull.dev/ignore-fields: data.theirs}}\n")
+	w.wants("badly",
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: badly, annotations: {kyma-pull.dev/ignore-fields: "+
+			"data.theirs}}\n")
 	w.state("badly", v1beta2.StateError, `"data.theirs" is not a JSON pointer`)
 
 	roles := &rbacv1.ClusterRoleList{}
@@ -335,7 +377,9 @@ func TestFieldsOfOthersStay(t *testing.T) {
 	require.True(t, w.exists(notes, home, "notes"))
 	notes.Data = map[string]string{"theirs": "second", "ours": "changed"}
 	require.NoError(t, w.client.Update(ctx, notes))
-	w.eventually("only the agent's field is reverted", func() bool { return w.exists(notes, home, "notes") && notes.Data["ours"] == "kept" })
+	w.eventually("only the agent's field is reverted", func() bool {
+		return w.exists(notes, home, "notes") && notes.Data["ours"] == "kept"
+	})
 	require.Equal(t, "second", notes.Data["theirs"])
 
 	t.Log("another correction and an upgrade of the same modules leave them as well")
@@ -343,10 +387,12 @@ func TestFieldsOfOthersStay(t *testing.T) {
 	deployment.Spec.Template.Spec.Containers[0].Image = "example.org/drift:1"
 	require.NoError(t, w.client.Update(ctx, deployment))
 	w.eventually("the image is reverted", func() bool {
-		return w.exists(deployment, home, "hpa") && deployment.Spec.Template.Spec.Containers[0].Image == "example.org/x:1"
+		return w.exists(deployment, home, "hpa") &&
+			deployment.Spec.Template.Spec.Containers[0].Image == "example.org/x:1"
 	})
 	require.EqualValues(t, 3, *deployment.Spec.Replicas)
-	for folder, module := range map[string]string{"aggregated-clusterrole": "aggrole", "placeholder-ca": "cabnl", "autoscaled-deployment": "hpa"} {
+	for folder, module := range map[string]string{"aggregated-clusterrole": "aggrole", "placeholder-ca": "cabnl",
+		"autoscaled-deployment": "hpa"} {
 		w.wants(module, input(t, folder, module, "1.0.0", "a.yaml")+"---\n"+aConfigMap(module), version("2.0.0"))
 		w.eventually("the new version is applied", func() bool { return installed(w.manifest(module)) })
 	}
@@ -358,15 +404,22 @@ func TestFieldsOfOthersStay(t *testing.T) {
 	require.Equal(t, rules, aggregated.Rules)
 
 	t.Log("a Deployment without an autoscaler is scaled back")
-	require.NoError(t, w.client.Delete(ctx, &autoscalingv1.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "hpa"}}))
-	w.wants("hpa", strings.Split(input(t, "autoscaled-deployment", "hpa", "1.0.0", "a.yaml"), "---\n")[0], version("3.0.0"))
-	w.eventually("one replica", func() bool { return w.exists(deployment, home, "hpa") && *deployment.Spec.Replicas == 1 })
+	require.NoError(t, w.client.Delete(ctx, &autoscalingv1.HorizontalPodAutoscaler{
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "hpa"},
+	}))
+	w.wants("hpa", strings.Split(input(t, "autoscaled-deployment", "hpa", "1.0.0", "a.yaml"), "---\n")[0],
+		version("3.0.0"))
+	w.eventually("one replica", func() bool {
+		return w.exists(deployment, home, "hpa") && *deployment.Spec.Replicas == 1
+	})
 }
 
 func TestClaimThatWaitsForItsPodIsReady(t *testing.T) {
 	w := newWorld(t)
 	w.wantsInput("claim-that-waits-for-its-pod", "pvcwffc", "1.0.0")
-	w.eventually("the claim exists", func() bool { return w.exists(&corev1.PersistentVolumeClaim{}, home, "pvcwffc-data") })
+	w.eventually("the claim exists", func() bool {
+		return w.exists(&corev1.PersistentVolumeClaim{}, home, "pvcwffc-data")
+	})
 	w.state("pvcwffc", v1beta2.StateReady, "")
 }
 
@@ -391,9 +444,13 @@ func TestOperatorStaysUntilItsCustomResourcesAreDeleted(t *testing.T) {
 func TestRepairThatDropsOrCorrectsABlockingInterceptorIsApplied(t *testing.T) {
 	w := newWorld(t)
 	w.wantsInput("webhook-dropped-by-the-repair", "hookself", "1.0.0")
-	w.eventually("the webhook is installed", func() bool { return w.exists(&admissionv1.MutatingWebhookConfiguration{}, "", "hookself") })
+	w.eventually("the webhook is installed", func() bool {
+		return w.exists(&admissionv1.MutatingWebhookConfiguration{}, "", "hookself")
+	})
 	w.wantsInput("webhook-dropped-by-the-repair", "hookself", "2.0.0")
-	w.eventually("the webhook is gone", func() bool { return !w.exists(&admissionv1.MutatingWebhookConfiguration{}, "", "hookself") })
+	w.eventually("the webhook is gone", func() bool {
+		return !w.exists(&admissionv1.MutatingWebhookConfiguration{}, "", "hookself")
+	})
 	w.eventually("2.0.0 is applied", func() bool { return installed(w.manifest("hookself")) })
 
 	t.Log("a policy of the version in force denies the next one, which corrects or drops it")
@@ -416,12 +473,15 @@ spec: {policyName: strict, validationActions: [Deny]}
 	}
 	const namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: policed}\n---\n"
 	config := func(value string) string {
-		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: policed, namespace: policed}\ndata: {value: " + value + "}\n---\n"
+		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: policed, namespace: policed}\ndata: {value: " +
+			value + "}\n---\n"
 	}
 	w.wants("policed", namespace+config("one")+policy("object.data.value == 'one'"), version("1.0.0"))
 	w.state("policed", v1beta2.StateReady, "")
 	w.eventually("the policy is enforced", func() bool {
-		denied := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "policed", Name: "probe"}, Data: map[string]string{"value": "two"}}
+		denied := &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "policed", Name: "probe"}, Data: map[string]string{"value": "two"},
+		}
 		return w.client.Create(t.Context(), denied, client.DryRunAll) != nil
 	})
 	w.wants("policed", namespace+config("two")+policy("object.data.value != 'one'"), version("2.0.0"))
@@ -458,7 +518,8 @@ func TestDeletedImmutableObjectIsCreatedAgain(t *testing.T) {
 	w.runs(home, "sample-manager")
 	w.state("fixed", v1beta2.StateReady, "")
 	require.Contains(t, sampleRest, selector)
-	w.wants("fixed", strings.Replace(sampleRest, selector, strings.ReplaceAll(selector, "sample", "other"), 1), version("2.0.0"))
+	w.wants("fixed", strings.Replace(sampleRest, selector, strings.ReplaceAll(selector, "sample", "other"), 1),
+		version("2.0.0"))
 	w.state("fixed", v1beta2.StateError, "can only be changed by recreating it")
 	live := &appsv1.Deployment{}
 	require.True(t, w.exists(live, home, "sample-manager"))

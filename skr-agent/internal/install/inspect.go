@@ -76,9 +76,8 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 func detailed(k key, state, message string) bundle.DetailedObject {
 	short := func(text string) string { return bundle.Bounded(text, bundle.MaxModuleNameBytes) }
 	return bundle.DetailedObject{
-		Group: short(
-			k.Group,
-		), Kind: short(k.Kind), Namespace: short(k.Namespace), Name: short(k.Name), State: state, Message: excerpt.Line(message),
+		Group: short(k.Group), Kind: short(k.Kind), Namespace: short(k.Namespace), Name: short(k.Name), State: state,
+		Message: excerpt.Line(message),
 	}
 }
 

@@ -44,7 +44,9 @@ func (w *world) pod(name string, owner *metav1.OwnerReference) *corev1.Pod {
 	}
 	require.NoError(w, w.client.Create(w.Context(), pod))
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "app", RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "password=hunter2"}},
+		Name: "app", RestartCount: 3, State: corev1.ContainerState{
+			Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "password=hunter2"},
+		},
 	}}
 	require.NoError(w, w.client.Status().Update(w.Context(), pod))
 	return pod
@@ -63,7 +65,8 @@ func TestAFailingModuleIsInspected(t *testing.T) {
 	require.NoError(t, w.client.Create(t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: home, Name: "e"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: home, Name: pod.Name, UID: pod.UID},
-		Type:           "Warning", Reason: "BackOff", Message: "Back-off restarting failed container, token: hunter2", Count: 7, LastTimestamp: metav1.Now(),
+		Type:           "Warning", Reason: "BackOff", Message: "Back-off restarting failed container, token: hunter2",
+		Count: 7, LastTimestamp: metav1.Now(),
 	}))
 	d := w.installer.Inspect(t.Context(), w.manifest("sick"), bundle.AllDetails())
 	require.Len(t, d.Objects, 2)
@@ -108,5 +111,6 @@ func TestALogIsReadWithinLimits(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, text, loggedBytes)
 	require.Equal(t,
-		"/api/v1/namespaces/kyma-system/pods/keda-1/log?container=app&limitBytes=16384&previous=true&tailLines=25", asked)
+		"/api/v1/namespaces/kyma-system/pods/keda-1/log?container=app&limitBytes=16384&previous=true&tailLines=25",
+		asked)
 }

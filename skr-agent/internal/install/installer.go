@@ -45,8 +45,8 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return i.record(ctx, m, out)
 }
 
-// read returns a Manifest, nil if it does not exist. The cache's copy will do if it is the one that this process read or
-// wrote last. Any other copy may have an inventory that is not the newest.
+// read returns a Manifest, nil if it does not exist. The cache's copy will do if it is the one that this process read
+// or wrote last. Any other copy may have an inventory that is not the newest.
 func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
 	if version := i.version(req.NamespacedName); version != "" {
@@ -85,7 +85,8 @@ func next(m *v1beta2.Manifest, known memo, changed keys, now time.Time, resync t
 	switch {
 	case !installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
 		known.values != m.Annotations[v1beta2.AnnotationValues],
-		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync, notedWrongly(m) && !known.unnoted:
+		known.inherited != m.Annotations[v1beta2.AnnotationInherited], now.Sub(known.checkedAt) >= resync,
+		notedWrongly(m) && !known.unnoted:
 		return stepApply
 	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor,
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
@@ -127,7 +128,8 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 	if controllerutil.AddFinalizer(m, v1beta2.FinalizerManifest) {
 		before := m.DeepCopy()
 		controllerutil.RemoveFinalizer(before, v1beta2.FinalizerManifest)
-		if err := i.cluster.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		if err := i.cluster.Patch(ctx, m,
+			client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return outcome{}, fmt.Errorf("add finalizer: %w", err)
 		}
 	}
@@ -177,11 +179,7 @@ func (i *Installer) kept(m *v1beta2.Manifest) keys {
 
 // look adds to the outcome of an install whether its objects are ready.
 func (i *Installer) look(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	known *memo,
-	out outcome,
-	heldBack time.Duration,
+	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome, heldBack time.Duration,
 ) (outcome, error) {
 	seen, watched, err := i.observe(ctx, m, known, out.inventory)
 	if err != nil {

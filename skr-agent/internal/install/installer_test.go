@@ -45,10 +45,9 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	t.Log("drift on a field of ours is put right, others' fields stay")
 	config.Data["key"], config.Data["theirs"] = "changed", "stays"
 	require.NoError(t, w.client.Update(ctx, config))
-	w.eventually(
-		"the value is back",
-		func() bool { return w.exists(config, home, "sample-config") && config.Data["key"] == "value" },
-	)
+	w.eventually("the value is back", func() bool {
+		return w.exists(config, home, "sample-config") && config.Data["key"] == "value"
+	})
 	require.Equal(t, "stays", config.Data["theirs"])
 	w.eventually("it is counted", func() bool {
 		var counted dto.Metric
@@ -91,30 +90,23 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 	config.Data["key"] = "changed"
 	require.NoError(t, w.client.Update(ctx, config))
 	w.start()
-	w.eventually(
-		"the value is back",
-		func() bool { return w.exists(config, home, "sample-config") && config.Data["key"] == "value" },
-	)
+	w.eventually("the value is back", func() bool {
+		return w.exists(config, home, "sample-config") && config.Data["key"] == "value"
+	})
 
 	t.Log("content that is missing or broken leaves all as it is")
 	w.wantsDigest("sample", digest.FromString("nowhere"))
 	w.state("sample", v1beta2.StateError, "content is not stored")
 	w.wants("sample", "a: [")
 	w.state("sample", v1beta2.StateError, "content, document 1")
-	w.wants(
-		"sample",
-		sampleRest+"apiVersion: v1\nkind: Service\nmetadata: {name: broken}\nspec: {ports: [{port: 99999999}]}",
-	)
+	w.wants("sample",
+		sampleRest+"apiVersion: v1\nkind: Service\nmetadata: {name: broken}\nspec: {ports: [{port: 99999999}]}")
 	w.state("sample", v1beta2.StateError, "Service kyma-system/broken")
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "sample-extra"))
 
 	t.Log("an object of an unknown kind does not block the others")
-	w.wants(
-		"sample",
-		sampleCRD+sampleRest+"apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}\n---\n"+aConfigMap(
-			"beside",
-		)+sampleExtra,
-	)
+	w.wants("sample", sampleCRD+sampleRest+"apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}\n---\n"+
+		aConfigMap("beside")+sampleExtra)
 	w.state("sample", v1beta2.StateError, "Nothing x (example.org/v1): the cluster does not know this kind")
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "beside"))
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "sample-extra"))
@@ -150,12 +142,13 @@ func TestModuleIsInstalledKeptUpgradedAndRemoved(t *testing.T) {
 		before := manager()
 		require.NoError(
 			t,
-			w.client.Delete(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "sample-manager"}}),
+			w.client.Delete(ctx, &appsv1.Deployment{
+				ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "sample-manager"},
+			}),
 		)
-		w.eventually(
-			"the operator is back",
-			func() bool { return w.exists(&appsv1.Deployment{}, home, "sample-manager") && manager() != before },
-		)
+		w.eventually("the operator is back", func() bool {
+			return w.exists(&appsv1.Deployment{}, home, "sample-manager") && manager() != before
+		})
 		w.halt()
 		w.start()
 	}
@@ -194,11 +187,8 @@ func TestModulesDoNotChangeForeignObjects(t *testing.T) {
 	require.True(t, w.exists(config, home, "shared"))
 
 	t.Log("nor is it another module's before somebody says so")
-	w.state(
-		"second",
-		v1beta2.StateError,
-		"nothing was applied: ConfigMap kyma-system/shared: there already and not made by this module",
-	)
+	w.state("second", v1beta2.StateError,
+		"nothing was applied: ConfigMap kyma-system/shared: there already and not made by this module")
 	config.Annotations = map[string]string{v1beta2.AnnotationAdopt: "kyma-system/second"}
 	require.NoError(t, w.client.Update(ctx, config))
 	w.state("second", v1beta2.StateReady, "")
@@ -244,15 +234,9 @@ func TestAgentThatDiesWhileInstallingForgetsNothing(t *testing.T) {
 	w.start()
 	w.state("sample", v1beta2.StateReady, "")
 	var found corev1.ConfigMapList
-	require.NoError(
-		t,
-		w.client.List(
-			t.Context(),
-			&found,
-			client.InNamespace(home),
-			client.MatchingLabels{v1beta2.LabelModuleName: "sample"},
-		),
-	)
+	require.NoError(t,
+		w.client.List(t.Context(), &found, client.InNamespace(home),
+			client.MatchingLabels{v1beta2.LabelModuleName: "sample"}))
 	require.Len(t, found.Items, 300)
 	for _, o := range found.Items {
 		require.True(t, strings.HasPrefix(o.Name, "new-"), o.Name)
@@ -263,15 +247,9 @@ func TestAgentThatDiesWhileInstallingForgetsNothing(t *testing.T) {
 	w.halt()
 	w.start()
 	w.eventually("the manifest is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") })
-	require.NoError(
-		t,
-		w.client.List(
-			t.Context(),
-			&found,
-			client.InNamespace(home),
-			client.MatchingLabels{v1beta2.LabelModuleName: "sample"},
-		),
-	)
+	require.NoError(t,
+		w.client.List(t.Context(), &found, client.InNamespace(home),
+			client.MatchingLabels{v1beta2.LabelModuleName: "sample"}))
 	require.Empty(t, found.Items)
 }
 
@@ -281,9 +259,8 @@ func TestRealModulesAreInstalledAndRemoved(t *testing.T) {
 		"template-operator": {"template-operator-1.0.5", "template-operator.yaml"},
 	} {
 		t.Run(module, func(t *testing.T) {
-			blobs, err := filepath.Glob(
-				filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", c.component, "blobs", "*"),
-			)
+			blobs, err := filepath.Glob(filepath.Join("..", "..", "..", "..", "shared", "realworld", "ctf", c.component,
+				"blobs", "*"))
 			require.NoError(t, err)
 			if len(blobs) == 0 {
 				t.Skipf("%s is not at hand", c.component)

@@ -12,22 +12,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// Webhooks, admission policies and aggregated APIs decide about requests for other objects. One whose server is down, or
-// that is wrong, blocks the very version that corrects or drops it. A version's changes to them are therefore applied
-// before its other objects.
+// Webhooks, admission policies and aggregated APIs decide about requests for other objects. One whose server is down,
+// or that is wrong, blocks the very version that corrects or drops it. A version's changes to them are therefore
+// applied before its other objects.
 
 // intercepts reports whether objects of a kind decide about requests for other objects.
 func intercepts(gk schema.GroupKind) bool {
-	return gk.Group == guard.AdmissionGroup || gk == schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}
+	return gk.Group == guard.AdmissionGroup || gk == schema.GroupKind{
+		Group: "apiregistration.k8s.io", Kind: "APIService",
+	}
 }
 
 // pruneInterceptors deletes interceptors that a new version no longer has before it is applied. Failures are left to
 // prune.
 func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p plan) error {
-	dropped := slices.DeleteFunc(
-		slices.Clone(p.prune),
-		func(r v1beta2.Resource) bool { return !intercepts(keyOf(r).GroupKind()) },
-	)
+	dropped := slices.DeleteFunc(slices.Clone(p.prune), func(r v1beta2.Resource) bool {
+		return !intercepts(keyOf(r).GroupKind())
+	})
 	mine, _, err := i.handOver(ctx, m, dropped)
 	if err != nil || len(mine) == 0 {
 		return err
@@ -57,8 +58,8 @@ func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	return nil
 }
 
-// relax removes and corrects the interceptors of the version in force after one of them refused the new version in a dry
-// run. It reports whether there are any, so that a second dry run can pass.
+// relax removes and corrects the interceptors of the version in force after one of them refused the new version in a
+// dry run. It reports whether there are any, so that a second dry run can pass.
 func (i *Installer) relax(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (bool, error) {
 	isInterceptor := func(r v1beta2.Resource) bool { return intercepts(keyOf(r).GroupKind()) }
 	inForce := slices.ContainsFunc(m.Status.Synced, isInterceptor)
@@ -81,10 +82,9 @@ func (p *plan) leaveUnread() {
 		return
 	}
 	for n, stage := range p.stages {
-		p.stages[n] = slices.DeleteFunc(
-			slices.Clone(stage),
-			func(o *unstructured.Unstructured) bool { return p.unread[guard.KeyOf(o)] != "" },
-		)
+		p.stages[n] = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
+			return p.unread[guard.KeyOf(o)] != ""
+		})
 	}
 	if p.defaultCR != nil && p.unread[guard.KeyOf(p.defaultCR)] != "" {
 		p.defaultCR = nil

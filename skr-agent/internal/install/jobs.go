@@ -67,11 +67,8 @@ func (i *Installer) noteCompleted(ctx context.Context, m *v1beta2.Manifest, jobs
 	slices.Sort(names)
 	names = names[:min(len(names), maxCompletedJobs)]
 	next := m.DeepCopy()
-	metav1.SetMetaDataAnnotation(
-		&next.ObjectMeta,
-		v1beta2.AnnotationCompletedJobs,
-		strings.Join(append([]string{jobVersion(m)}, names...), " "),
-	)
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, v1beta2.AnnotationCompletedJobs,
+		strings.Join(append([]string{jobVersion(m)}, names...), " "))
 	if err := i.cluster.Patch(ctx, next, client.MergeFrom(m)); err != nil {
 		return fmt.Errorf("record completed Jobs: %w", err)
 	}
@@ -96,10 +93,7 @@ func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) er
 // from a version in force has completed as well, unless the agent saw that it was deleted before: seen are the objects
 // that changed. The agent may not have run at that time.
 func (i *Installer) withoutCompleted(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	stage []*unstructured.Unstructured,
-	seen keys,
+	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen keys,
 ) ([]*unstructured.Unstructured, error) {
 	completed, expired := completedJobs(m), keys{}
 	applied, before := m.Applied(), keysOf(m.Status.Synced)

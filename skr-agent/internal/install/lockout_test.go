@@ -38,11 +38,16 @@ webhooks:
 	w.wants("labels", labeled("inject: 'yes'"))
 	w.state("labels", v1beta2.StateReady, "")
 	w.wants("nosy", nosy+"{matchLabels: {inject: 'yes'}}\n")
-	w.state("nosy", v1beta2.StateError, "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept configmaps of the agent: exclude "+
-		"kubernetes.io/metadata.name=kyma-system in namespaceSelector (webhooks[0].namespaceSelector: {matchExpressions: "+
-		"[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}]}), or remove it from the module")
+	w.state("nosy", v1beta2.StateError,
+		"ValidatingWebhookConfiguration nosy: webhooks[0] would intercept configmaps of the agent: exclude "+
+			"kubernetes.io/metadata.name=kyma-system in namespaceSelector (webhooks[0].namespaceSelector: "+
+			"{matchExpressions: "+
+			"[{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}]}), or remove it from the "+
+			"module")
 	require.False(t, w.exists(webhook, "", "nosy"))
-	w.wants("nosy", nosy+"{matchExpressions: [{key: inject, operator: Exists}, {key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}]}\n")
+	w.wants("nosy",
+		nosy+"{matchExpressions: [{key: inject, operator: Exists}, {key: kubernetes.io/metadata.name, operator: "+
+			"NotIn, values: [kyma-system]}]}\n")
 	w.state("nosy", v1beta2.StateReady, "")
 	require.True(t, w.exists(webhook, "", "nosy"))
 
@@ -51,7 +56,9 @@ webhooks:
 	theirs.SetName("theirs")
 	require.NoError(t, w.client.Create(ctx, theirs))
 	w.wants("labels", labeled("inject: 'yes', audit: 'on'"))
-	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration theirs, webhooks[0], intercept configmaps of the agent")
+	w.state("labels", v1beta2.StateError,
+		"Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration theirs, "+
+			"webhooks[0], intercept configmaps of the agent")
 	namespace := &corev1.Namespace{}
 	require.True(t, w.exists(namespace, "", home))
 	require.Equal(t, "yes", namespace.Labels["inject"])
@@ -61,11 +68,14 @@ webhooks:
 	w.state("labels", v1beta2.StateReady, "")
 
 	t.Log("or takes away the label that it leaves out")
-	unless := objects(t, nosy+"{matchExpressions: [{key: audit, operator: DoesNotExist}, {key: kubernetes.io/metadata.name, operator: In, values: [kyma-system]}]}\n")[0]
+	unless := objects(t,
+		nosy+"{matchExpressions: [{key: audit, operator: DoesNotExist}, {key: kubernetes.io/metadata.name, operator: "+
+			"In, values: [kyma-system]}]}\n")[0]
 	unless.SetName("unless")
 	require.NoError(t, w.client.Create(ctx, unless))
 	w.wants("labels", labeled("inject: 'yes'"))
-	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.labels: no audit would let ValidatingWebhookConfiguration unless")
+	w.state("labels", v1beta2.StateError,
+		"Namespace kyma-system: metadata.labels: no audit would let ValidatingWebhookConfiguration unless")
 	require.True(t, w.exists(namespace, "", home))
 	require.Equal(t, "on", namespace.Labels["audit"])
 	require.NoError(t, w.client.Delete(ctx, unless))
@@ -76,12 +86,29 @@ webhooks:
 		yaml, says string
 		object     client.Object
 	}{
-		"quota": {"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: quota}\nspec: {hard: {secrets: '0'}}\n", "would limit the agent's own pods and objects", &corev1.ResourceQuota{}},
-		"limit": {"apiVersion: v1\nkind: LimitRange\nmetadata: {name: limit}\nspec: {limits: [{type: Container, max: {memory: 1Mi}}]}\n", "would limit the agent's own pods and objects", &corev1.LimitRange{}},
-		"flow": {"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: flow}\nspec: {matchingPrecedence: 1, priorityLevelConfiguration: {name: catch-all}, rules: [{subjects: " +
-			"[{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}], nonResourceRules: [{verbs: ['*'], nonResourceURLs: ['*']}]}]}\n", "would select requests of the agent or of Kubernetes", &flowcontrolv1.FlowSchema{}},
-		"kubernetes": {"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {ports: [{port: 1}]}\n", "is the address of the API server for the whole cluster", nil},
-		"admin":      {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: cluster-admin}\nrules: []\n", "ClusterRole cluster-admin: there already and not made by this module", nil},
+		"quota": {
+			"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: quota}\nspec: {hard: {secrets: '0'}}\n",
+			"would limit the agent's own pods and objects", &corev1.ResourceQuota{},
+		},
+		"limit": {
+			"apiVersion: v1\nkind: LimitRange\nmetadata: {name: limit}\nspec: {limits: [{type: Container, max: " +
+				"{memory: 1Mi}}]}\n", "would limit the agent's own pods and objects", &corev1.LimitRange{},
+		},
+		"flow": {
+			"apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: flow}\nspec: " +
+				"{matchingPrecedence: 1, priorityLevelConfiguration: {name: catch-all}, rules: [{subjects: " +
+				"[{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}], " +
+				"nonResourceRules: " +
+				"[{verbs: ['*'], nonResourceURLs: ['*']}]}]}\n", "would select requests of the agent or of Kubernetes",
+			&flowcontrolv1.FlowSchema{}},
+		"kubernetes": {
+			"apiVersion: v1\nkind: Service\nmetadata: {name: kubernetes, namespace: default}\nspec: {ports: [{port: " +
+				"1}]}\n", "is the address of the API server for the whole cluster", nil,
+		},
+		"admin": {
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: cluster-admin}\nrules: []\n",
+			"ClusterRole cluster-admin: there already and not made by this module", nil,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.wants(name, c.yaml)
@@ -94,9 +121,11 @@ webhooks:
 	t.Log("shared namespaces keep their owners, finalizers and annotations")
 	shared := func(fields string) string { return namespaceWith("kyma-system", "labels: {inject: 'yes'}"+fields) }
 	w.wants("labels", shared(", ownerReferences: "+gone))
-	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.ownerReferences would delete a namespace of all modules with its owner")
+	w.state("labels", v1beta2.StateError,
+		"Namespace kyma-system: metadata.ownerReferences would delete a namespace of all modules with its owner")
 	w.wants("labels", shared(", finalizers: [thief.example/hold]"))
-	w.state("labels", v1beta2.StateError, "Namespace kyma-system: metadata.finalizers would prevent the deletion of a namespace of all modules")
+	w.state("labels", v1beta2.StateError,
+		"Namespace kyma-system: metadata.finalizers would prevent the deletion of a namespace of all modules")
 	w.wants("labels", shared(", annotations: {openshift.io/node-selector: no=where}"))
 	w.state("labels", v1beta2.StateReady, "")
 	require.True(t, w.exists(namespace, "", home))

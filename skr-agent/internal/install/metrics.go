@@ -4,14 +4,17 @@ import "github.com/kyma-pull/kyma-pull/internal/measure"
 
 var (
 	applyDuration = measure.Histograms(measure.Definition{
-		Name: "kyma_pull_agent_manifest_apply_duration_seconds", Help: "Time to compare and apply all objects of a module.", Labels: []string{"module"}, Leader: true,
+		Name: "kyma_pull_agent_manifest_apply_duration_seconds",
+		Help: "Time to compare and apply all objects of a module.", Labels: []string{"module"}, Leader: true,
 	}, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 	objectsApplied = measure.Counters[string](measure.Definition{
-		Name: "kyma_pull_agent_objects_applied_total", Help: "Objects that were created or changed to be as their module has them.",
+		Name:   "kyma_pull_agent_objects_applied_total",
+		Help:   "Objects that were created or changed to be as their module has them.",
 		Labels: []string{"module"}, Leader: true,
 	})
 	driftCorrected = measure.Counters[string](measure.Definition{
-		Name: "kyma_pull_agent_drift_corrected_total", Help: "Objects of installed modules that another client changed or deleted and that the agent restored.",
+		Name:   "kyma_pull_agent_drift_corrected_total",
+		Help:   "Objects of installed modules that another client changed or deleted and that the agent restored.",
 		Labels: []string{"module", "kind"}, Leader: true,
 	})
 )

@@ -45,9 +45,7 @@ func isActive(m *v1beta2.Manifest) bool {
 
 // takers returns the modules that request objects that a Manifest no longer has.
 func (i *Installer) takers(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	dropped []v1beta2.Resource,
+	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (map[key]string, error) {
 	if len(dropped) == 0 {
 		return nil, nil
@@ -129,17 +127,14 @@ func among(resources []v1beta2.Resource, wanted keys) []v1beta2.Resource {
 // handOver splits objects that a Manifest drops: those that it may delete, and a text about those that other modules
 // take over. While the agent still writes the Manifests of a bundle, a module to come may take over any of them.
 func (i *Installer) handOver(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	dropped []v1beta2.Resource,
+	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (mine []v1beta2.Resource, waiting string, err error) {
 	if len(dropped) == 0 {
 		return nil, "", nil
 	}
 	if i.isIncomplete() {
-		return nil, "waiting until the agent has written all modules of the bundle, which may take over " + keyOf(
-				dropped[0],
-			).String(),
+		return nil, "waiting until the agent has written all modules of the bundle, which may take over " +
+				keyOf(dropped[0]).String(),
 			nil
 	}
 	takers, err := i.takers(ctx, m, dropped)

@@ -52,7 +52,8 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 func liveNamespace(ctx context.Context, cluster client.Client, home string) (*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
-	if err := cluster.List(ctx, list, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", home)}); err != nil {
+	if err := cluster.List(ctx, list,
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", home)}); err != nil {
 		return nil, fmt.Errorf("read Namespace %s: %w", home, err)
 	}
 	if len(list.Items) != 1 || !list.Items[0].DeletionTimestamp.IsZero() {
@@ -64,7 +65,8 @@ func liveNamespace(ctx context.Context, cluster client.Client, home string) (*me
 func agentPods(ctx context.Context, cluster client.Client, home string) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	if err := cluster.List(ctx, list, client.InNamespace(home), client.MatchingLabels{guard.LabelApp: guard.AgentName}); err != nil {
+	if err := cluster.List(ctx, list, client.InNamespace(home),
+		client.MatchingLabels{guard.LabelApp: guard.AgentName}); err != nil {
 		return nil, fmt.Errorf("list the agent's Pods: %w", err)
 	}
 	return list.Items, nil
@@ -78,7 +80,8 @@ func applyLabels(ctx context.Context, cluster client.Client, home string, want l
 	namespace := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": home, "labels": applied},
 	}}
-	err := cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(namespace), client.FieldOwner(namespaceOwner), client.ForceOwnership)
+	err := cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(namespace), client.FieldOwner(namespaceOwner),
+		client.ForceOwnership)
 	if err != nil {
 		return fmt.Errorf("label Namespace %s: %w", home, err)
 	}

@@ -11,8 +11,10 @@ import (
 
 // podsWebhook sees pods of namespaces with a label, as Istio and Warden have them.
 func podsWebhook(name, label, objectSelector string) string {
-	return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: " + name + "}\n" +
-		"webhooks:\n- name: pods.example.org\n  failurePolicy: Ignore\n  sideEffects: None\n  admissionReviewVersions: [v1]\n  clientConfig: {url: 'https://127.0.0.1:1'}\n" +
+	return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: " +
+		name + "}\n" +
+		"webhooks:\n- name: pods.example.org\n  failurePolicy: Ignore\n  sideEffects: None\n  " +
+		"admissionReviewVersions: [v1]\n  clientConfig: {url: 'https://127.0.0.1:1'}\n" +
 		"  rules: [{apiGroups: [''], apiVersions: [v1], resources: [pods], operations: [CREATE]}]\n" +
 		"  namespaceSelector: {matchLabels: {" + label + "}}\n" + objectSelector
 }

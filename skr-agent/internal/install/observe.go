@@ -21,10 +21,7 @@ import (
 // module's manager and the default CR. It reports whether watches will report all of them from now on. It does not read
 // an object again while the watch shows the version that was ready, or the version of one of a few others.
 func (i *Installer) observe(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	before *memo,
-	inventory []v1beta2.Resource,
+	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,
 ) (seen []observation, watched bool, err error) {
 	wanted, watched := i.telling(m, without(inventory, before.dropped))
 	r, ok := i.defaultCR(m)
@@ -65,8 +62,7 @@ func (i *Installer) observe(
 // telling returns the objects whose status counts for a Manifest, the default CR among them, and whether watches report
 // all of them.
 func (i *Installer) telling(
-	m *v1beta2.Manifest,
-	inventory []v1beta2.Resource,
+	m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (wanted []v1beta2.Resource, watched bool) {
 	known := keysOf(inventory)
 	watched = true
@@ -102,10 +98,7 @@ const looksAtOnce = 4
 // readAll returns objects as they are now, in their order, but for those that are known to be ready. It reads those
 // that have changed since they were seen.
 func (i *Installer) readAll(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	before *memo,
-	wanted []v1beta2.Resource,
+	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,
 ) ([]observation, error) {
 	seen := make([]observation, len(wanted))
@@ -209,11 +202,7 @@ func (i *Installer) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 // createDefaultCR creates the default CR if it does not exist. An existing one keeps its content, which belongs to its
 // user; one that lifecycle-manager created gets the module's mark, so that it is watched and deleted with the module.
 func (i *Installer) createDefaultCR(
-	ctx context.Context,
-	a *actor,
-	by guard.Owner,
-	known *memo,
-	p plan,
+	ctx context.Context, a *actor, by guard.Owner, known *memo, p plan,
 ) (created bool, wait string, err error) {
 	if p.defaultCR == nil {
 		return false, "", nil

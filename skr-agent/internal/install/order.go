@@ -33,12 +33,8 @@ func rank(kind string) int {
 func sortForApply(stage []*unstructured.Unstructured) {
 	slices.SortStableFunc(stage, func(a, b *unstructured.Unstructured) int {
 		first, second := guard.KeyOf(a), guard.KeyOf(b)
-		return cmp.Or(
-			cmp.Compare(rank(first.Kind), rank(second.Kind)),
-			cmp.Compare(first.Group, second.Group),
-			cmp.Compare(first.Kind, second.Kind),
-			cmp.Compare(first.Namespace, second.Namespace),
-			cmp.Compare(first.Name, second.Name),
-		)
+		return cmp.Or(cmp.Compare(rank(first.Kind), rank(second.Kind)), cmp.Compare(first.Group, second.Group),
+			cmp.Compare(first.Kind, second.Kind), cmp.Compare(first.Namespace, second.Namespace),
+			cmp.Compare(first.Name, second.Name))
 	})
 }

@@ -27,10 +27,7 @@ type strangerSearch struct {
 
 // look reads the live object of a planned one, and records it if it is missing, unreadable or not accepted.
 func (s *strangerSearch) look(
-	ctx context.Context,
-	o *unstructured.Unstructured,
-	found listed,
-	accepted func(*metav1.PartialObjectMetadata) bool,
+	ctx context.Context, o *unstructured.Unstructured, found listed, accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {
 	k := guard.KeyOf(o)
 	live, err := found.object(k)

@@ -20,7 +20,8 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 	ctx := t.Context()
 	theirs := configMap("theirs", map[string]string{"is": "the tenant's"})
 	require.NoError(t, w.client.Create(ctx, theirs))
-	content := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs}\ndata: {is: stolen}\n"
+	content := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first}\n---\napiVersion: v1\nkind: " +
+		"ConfigMap\nmetadata: {name: theirs}\ndata: {is: stolen}\n"
 	gone := func(name string) {
 		t.Helper()
 		w.remove(name)
@@ -29,8 +30,10 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 
 	t.Log("content with an object that is somebody else's is refused whole")
 	w.wants("thief", content)
-	w.state("thief", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/theirs: there already and not made by this module: "+
-		"rename it in the module, delete it, or hand it over with the annotation kyma-pull.dev/adopt=kyma-system/thief")
+	w.state("thief", v1beta2.StateError,
+		"nothing was applied: ConfigMap kyma-system/theirs: there already and not made by this module: "+
+			"rename it in the module, delete it, or hand it over with the annotation "+
+			"kyma-pull.dev/adopt=kyma-system/thief")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "first"))
 	require.True(t, w.exists(theirs, home, "theirs"))
 	require.Equal(t, "the tenant's", theirs.Data["is"])
@@ -58,13 +61,15 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 	t.Log("what lifecycle-manager installed for the module is taken over, for another module not")
 	installedByKyma := func(name, by string) {
 		o := configMap(name, nil)
-		o.Labels, o.Annotations = map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, map[string]string{v1beta2.AnnotationOwnedBy: by}
+		o.Labels, o.Annotations = map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
+			map[string]string{v1beta2.AnnotationOwnedBy: by}
 		require.NoError(t, w.client.Create(ctx, o))
 	}
 	installedByKyma("first", "kcp-system/some-kyma-keda-1234567")
 	installedByKyma("theirs", "kcp-system/some-kyma-istio-1234567")
 	w.wants("keda", content)
-	w.state("keda", v1beta2.StateError, "nothing was applied: ConfigMap kyma-system/theirs (of kcp-system/some-kyma-istio-1234567): there already")
+	w.state("keda", v1beta2.StateError,
+		"nothing was applied: ConfigMap kyma-system/theirs (of kcp-system/some-kyma-istio-1234567): there already")
 	require.NoError(t, w.client.Delete(ctx, configMap("theirs", nil)))
 	w.state("keda", v1beta2.StateReady, "")
 	require.True(t, w.exists(theirs, home, "first"))
@@ -87,11 +92,15 @@ func TestOnlyADefaultCRThatItMadeGoesWithAModule(t *testing.T) {
 
 	t.Log("a Secret of a tenant's is neither written nor deleted")
 	require.NoError(t, w.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "tenant"}}))
-	data := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "customer-data"}, StringData: map[string]string{"a": "b"}}
+	data := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "customer-data"},
+		StringData: map[string]string{"a": "b"},
+	}
 	require.NoError(t, w.client.Create(ctx, data))
 	const harmless = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: harmless}\n"
 	w.wants("thief", harmless, named(&unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"namespace": "tenant", "name": "customer-data"}, "data": map[string]any{"a": "Yw=="},
+		"apiVersion": "v1", "kind": "Secret",
+		"metadata": map[string]any{"namespace": "tenant", "name": "customer-data"}, "data": map[string]any{"a": "Yw=="},
 	}}))
 	w.eventually("the module is installed", func() bool { return installed(w.manifest("thief")) })
 	remove("thief")
@@ -106,11 +115,14 @@ func TestOnlyADefaultCRThatItMadeGoesWithAModule(t *testing.T) {
 	require.True(t, w.exists(cr, home, "default"))
 	made := cr.GetUID()
 	w.wants("thief", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: second}\n", named(sample("default", home)))
-	w.state("thief", v1beta2.StateError, "Sample kyma-system/default (of kyma-system/sample): there already and not made by this module")
+	w.state("thief", v1beta2.StateError,
+		"Sample kyma-system/default (of kyma-system/sample): there already and not made by this module")
 	remove("thief")
 	gone("thief")
-	w.wants("thief", "apiVersion: example.kyma-project.io/v1\nkind: Sample\nmetadata: {name: default}\nspec: {size: stolen}\n")
-	w.state("thief", v1beta2.StateError, "Sample kyma-system/default belongs to module sample already: remove it from one of both")
+	w.wants("thief",
+		"apiVersion: example.kyma-project.io/v1\nkind: Sample\nmetadata: {name: default}\nspec: {size: stolen}\n")
+	w.state("thief", v1beta2.StateError,
+		"Sample kyma-system/default belongs to module sample already: remove it from one of both")
 	remove("thief")
 	gone("thief")
 	require.True(t, w.exists(cr, home, "default"))
@@ -135,7 +147,8 @@ func TestOnlyADefaultCRThatItMadeGoesWithAModule(t *testing.T) {
 	})
 	w.state("sample", v1beta2.StateReady, "")
 	remove("sample")
-	w.state("sample", v1beta2.StateWarning, "the module goes when its custom resources are gone, delete them: Sample kyma-system/default")
+	w.state("sample", v1beta2.StateWarning,
+		"the module goes when its custom resources are gone, delete them: Sample kyma-system/default")
 	require.True(t, w.exists(cr, home, "default"))
 	require.Equal(t, "small", cr.Object["spec"].(map[string]any)["size"])
 	cr.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})

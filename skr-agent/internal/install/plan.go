@@ -59,7 +59,9 @@ type plan struct {
 func (p *plan) work() guard.Work {
 	work := guard.Work{Shared: p.shared, Applied: slices.Concat(p.stages[:]...), DefaultCR: p.defaultCR}
 	for _, r := range p.prune {
-		work.Pruned = append(work.Pruned, guard.PrunedObject{GroupVersionKind: gvkOf(r), Namespace: r.Namespace, Name: r.Name})
+		work.Pruned = append(work.Pruned, guard.PrunedObject{
+			GroupVersionKind: gvkOf(r), Namespace: r.Namespace, Name: r.Name,
+		})
 	}
 	return work
 }
@@ -68,7 +70,9 @@ func (p *plan) work() guard.Work {
 func (p *plan) keepOnly(changed keys) {
 	p.shared, p.prune = nil, nil
 	for i, stage := range p.stages {
-		p.stages[i] = slices.DeleteFunc(stage, func(o *unstructured.Unstructured) bool { return !changed.has(guard.KeyOf(o)) })
+		p.stages[i] = slices.DeleteFunc(stage, func(o *unstructured.Unstructured) bool {
+			return !changed.has(guard.KeyOf(o))
+		})
 	}
 }
 
@@ -91,7 +95,10 @@ func resourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 
 // makePlan returns the objects to apply in order, and the objects to prune. It changes the given objects: they get
 // their namespace and their owner's marks, and lose fields that server-side apply refuses.
-func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource, by guard.Owner, served scopes) (plan, error) {
+func makePlan(
+	rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource,
+	by guard.Owner, served scopes,
+) (plan, error) {
 	scope := withDefinitions(served, rendered)
 	if err := normalize.UnstructuredList(rendered); err != nil {
 		return plan{}, err
@@ -134,7 +141,8 @@ func makePlan(rendered []*unstructured.Unstructured, defaultCR *unstructured.Uns
 			p.leaveOut(p.defaultCR, "default CR ", by, stay)
 			p.defaultCR = nil
 		case err != nil:
-			return plan{}, fmt.Errorf("default CR %s (%s): %w", guard.KeyOf(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
+			return plan{},
+				fmt.Errorf("default CR %s (%s): %w", guard.KeyOf(p.defaultCR), p.defaultCR.GetAPIVersion(), err)
 		case seen.has(guard.KeyOf(p.defaultCR)):
 			p.defaultCR = nil // the content has it too, and then it is an object like any other
 		default:
@@ -239,7 +247,8 @@ func claimedByOther(
 	for _, other := range others {
 		taken := func(k key) string {
 			if other.IsRemoved() {
-				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait until it is gone", k, other.Module())
+				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait until it is gone", k,
+					other.Module())
 			}
 			return fmt.Sprintf("%s belongs to module %s already: remove it from one of both", k, other.Module())
 		}

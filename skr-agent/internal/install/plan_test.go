@@ -43,7 +43,9 @@ func named(resources []v1beta2.Resource) string {
 }
 
 func resource(kind, group, name string) v1beta2.Resource {
-	return v1beta2.Resource{Name: name, GroupVersionKind: metav1.GroupVersionKind{Group: group, Version: "v1", Kind: kind}}
+	return v1beta2.Resource{
+		Name: name, GroupVersionKind: metav1.GroupVersionKind{Group: group, Version: "v1", Kind: kind},
+	}
 }
 
 var sampleOwner = guard.Owner{Mark: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
@@ -63,30 +65,19 @@ func TestPlanAppliesDefinitionsFirstAndPrunesTheRest(t *testing.T) {
 			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		},
 	}
-	p, err := makePlan(
-		objects(t, sampleExtra+"---\n"+sampleRest+"---"+sampleCRD),
-		sample("default", ""),
-		before,
-		sampleOwner,
-		builtIn,
-	)
+	p, err := makePlan(objects(t, sampleExtra+"---\n"+sampleRest+"---"+sampleCRD), sample("default", ""), before,
+		sampleOwner, builtIn)
 	require.NoError(t, err)
-	require.Equal(
-		t,
-		"CustomResourceDefinition samples.example.kyma-project.io, ClusterRole sample-role",
-		named(resourcesOf(p.stages[0])),
-	)
+	require.Equal(t, "CustomResourceDefinition samples.example.kyma-project.io, ClusterRole sample-role",
+		named(resourcesOf(p.stages[0])))
 	require.Equal(t, "ConfigMap kyma-system/sample-config, ConfigMap kyma-system/sample-extra, "+
 		"Deployment kyma-system/sample-manager", named(resourcesOf(p.stages[2])))
 	require.Equal(t, "Sample kyma-system/bundled", named(resourcesOf(p.stages[3])))
 	require.Equal(t, "Namespace kyma-system", named(resourcesOf(p.shared)))
 	require.Equal(t, "Sample kyma-system/default", guard.KeyOf(p.defaultCR).String())
 	require.Len(t, p.inventory, 6)
-	require.Equal(
-		t,
-		"ConfigMap kyma-system/old-config, CustomResourceDefinition old-crd, ClusterRole old-role",
-		named(p.prune),
-	)
+	require.Equal(t, "ConfigMap kyma-system/old-config, CustomResourceDefinition old-crd, ClusterRole old-role",
+		named(p.prune))
 	require.Nil(t, p.shared[0].GetAnnotations())
 	for _, o := range p.stages[2] {
 		require.Equal(t, "kyma-system/sample", o.GetAnnotations()[v1beta2.AnnotationOwnedBy])
@@ -97,7 +88,10 @@ func TestPlanAppliesDefinitionsFirstAndPrunesTheRest(t *testing.T) {
 func TestPlanRefusesInvalidContent(t *testing.T) {
 	config := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n"
 	for name, c := range map[string]struct{ yaml, want string }{
-		"one object with and without namespace": {config + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: kyma-system}", "ConfigMap kyma-system/a: is in the content twice"},
+		"one object with and without namespace": {
+			config + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: kyma-system}",
+			"ConfigMap kyma-system/a: is in the content twice",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := makePlan(objects(t, c.yaml), nil, nil, sampleOwner, builtIn)
@@ -116,14 +110,24 @@ func TestPlanLeavesOutObjectsOfUnknownKinds(t *testing.T) {
 		unknown   string
 		prune     string
 	}{
-		"a kind": {config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}", nil, nil, "Nothing x (example.org/v1): the cluster does not know", ""},
-		"a kind whose object is installed": {config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}", nil,
-			[]v1beta2.Resource{inKymaSystem(resource("Nothing", "example.org", "x")), inKymaSystem(resource("Nothing", "example.org", "y"))},
+		"a kind": {
+			config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}", nil, nil,
+			"Nothing x (example.org/v1): the cluster does not know", "",
+		},
+		"a kind whose object is installed": {config + "apiVersion: example.org/v1\nkind: Nothing\nmetadata: {name: x}",
+			nil,
+			[]v1beta2.Resource{
+				inKymaSystem(resource("Nothing", "example.org", "x")),
+				inKymaSystem(resource("Nothing", "example.org", "y")),
+			},
 			"Nothing x (example.org/v1)", "Nothing kyma-system/y"},
 		"a version that its definition does not serve": {
-			config + sampleCRD + "apiVersion: example.kyma-project.io/v2\nkind: Sample\nmetadata: {name: x}", nil, nil, "Sample x (example.kyma-project.io/v2)", "",
+			config + sampleCRD + "apiVersion: example.kyma-project.io/v2\nkind: Sample\nmetadata: {name: x}", nil, nil,
+			"Sample x (example.kyma-project.io/v2)", "",
 		},
-		"the default CR": {config, sample("default", ""), []v1beta2.Resource{inKymaSystem(resource("Sample", "example.kyma-project.io", "default"))},
+		"the default CR": {config, sample("default", ""), []v1beta2.Resource{
+			inKymaSystem(resource("Sample", "example.kyma-project.io", "default")),
+		},
 			"default CR Sample kyma-system/default", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,15 +169,29 @@ func TestObjectsHaveOneOwner(t *testing.T) {
 		wanted    plan
 		refused   bool
 	}{
-		"nobody else has it":                         {manifest("me", 0), manifest("other", 0), content, false},
-		"the other has it":                           {manifest("me", time.Hour), manifest("other", 0, a), content, true},
-		"both have it and the other older":           {manifest("me", 0, a), manifest("other", time.Hour, a), content, true},
-		"both have it and I am older":                {manifest("me", time.Hour, a), manifest("other", 0, a), content, false},
-		"it is me, as the cache knows me":            {manifest("me", 0), manifest("me", 0, a), content, false},
-		"it is the other's default CR":               {manifest("me", time.Hour), offering(manifest("other", 0)), content, true},
-		"I have it, whatever the other names":        {manifest("me", 0, a), offering(manifest("other", time.Hour)), content, false},
-		"my default CR is in the other's content":    {offering(manifest("me", time.Hour)), manifest("other", 0, a), onlyDefault, true},
-		"both name one default CR, and one makes it": {offering(manifest("me", 0)), offering(manifest("other", time.Hour)), onlyDefault, false},
+		"nobody else has it": {manifest("me", 0), manifest("other", 0), content, false},
+		"the other has it": {
+			manifest("me", time.Hour), manifest("other", 0, a), content, true,
+		},
+		"both have it and the other older": {
+			manifest("me", 0, a), manifest("other", time.Hour, a), content, true,
+		},
+		"both have it and I am older": {
+			manifest("me", time.Hour, a), manifest("other", 0, a), content, false,
+		},
+		"it is me, as the cache knows me": {manifest("me", 0), manifest("me", 0, a), content, false},
+		"it is the other's default CR": {
+			manifest("me", time.Hour), offering(manifest("other", 0)), content, true,
+		},
+		"I have it, whatever the other names": {
+			manifest("me", 0, a), offering(manifest("other", time.Hour)), content, false,
+		},
+		"my default CR is in the other's content": {
+			offering(manifest("me", time.Hour)), manifest("other", 0, a), onlyDefault, true,
+		},
+		"both name one default CR, and one makes it": {
+			offering(manifest("me", 0)), offering(manifest("other", time.Hour)), onlyDefault, false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var others []*v1beta2.Manifest
@@ -181,13 +199,8 @@ func TestObjectsHaveOneOwner(t *testing.T) {
 				others = append(others, &c.other)
 			}
 			for _, given := range []bool{false, true} {
-				takes, conflict, err := claimedByOther(
-					&c.me,
-					c.wanted,
-					others,
-					defaultCR,
-					func(*v1beta2.Manifest, key) (bool, error) { return given, nil },
-				)
+				takes, conflict, err := claimedByOther(&c.me, c.wanted, others, defaultCR,
+					func(*v1beta2.Manifest, key) (bool, error) { return given, nil })
 				require.NoError(t, err)
 				has := len(c.other.Status.Synced) > 0 && c.other.Name != c.me.Name && len(c.wanted.inventory) > 0
 				if !given || !has {
@@ -238,15 +251,23 @@ func TestNextStep(t *testing.T) {
 		"an older generation applied":   {1, done, nil, "", stepApply},
 		"applied before the agent came": {2, memo{}, nil, "", stepApply},
 		"checked long ago":              {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, "", stepApply},
-		"something left to delete":      {2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x", heldFor: time.Minute}, nil, "", stepApply},
-		"data that is kept":             {2, memo{checked: 2, checkedAt: now.Add(-time.Second), held: "x", heldFor: time.Minute}, nil, "", stepLook},
-		"an object that moves":          {2, memo{checked: 2, checkedAt: now.Add(-time.Second), handingOver: "x"}, nil, "", stepApply},
-		"an object changed":             {2, done, change, "", stepCorrect},
-		"nothing happened":              {2, done, nil, "", stepLook},
-		"noted as applied":              {2, done, nil, `{"version": "2.0.0"}`, stepLook},
-		"noted is the version before":   {2, done, nil, `{"version": "1.5.0"}`, stepApply},
-		"noted is what was begun":       {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
-		"a note that cannot be written": {2, memo{checked: 2, checkedAt: now, unnoted: true}, nil, `{"version": "1.5.0"}`, stepLook},
+		"something left to delete": {
+			2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x", heldFor: time.Minute}, nil, "", stepApply,
+		},
+		"data that is kept": {
+			2, memo{checked: 2, checkedAt: now.Add(-time.Second), held: "x", heldFor: time.Minute}, nil, "", stepLook,
+		},
+		"an object that moves": {
+			2, memo{checked: 2, checkedAt: now.Add(-time.Second), handingOver: "x"}, nil, "", stepApply,
+		},
+		"an object changed":           {2, done, change, "", stepCorrect},
+		"nothing happened":            {2, done, nil, "", stepLook},
+		"noted as applied":            {2, done, nil, `{"version": "2.0.0"}`, stepLook},
+		"noted is the version before": {2, done, nil, `{"version": "1.5.0"}`, stepApply},
+		"noted is what was begun":     {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
+		"a note that cannot be written": {
+			2, memo{checked: 2, checkedAt: now, unnoted: true}, nil, `{"version": "1.5.0"}`, stepLook,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &v1beta2.Manifest{}
@@ -281,7 +302,9 @@ func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
 
 func TestStatusChangesOnlyWithNews(t *testing.T) {
 	m := &v1beta2.Manifest{}
-	out := outcome{state: v1beta2.StateReady, ready: finding{ok: true, reason: "Ready", message: "all objects are ready"}}
+	out := outcome{
+		state: v1beta2.StateReady, ready: finding{ok: true, reason: "Ready", message: "all objects are ready"},
+	}
 	m.Status = statusOf(m, out, time.Unix(1e9, 0))
 	require.Equal(t, m.Status, statusOf(m, out, time.Unix(2e9, 0)))
 	out.ready.message = "else"

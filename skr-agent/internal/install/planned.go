@@ -127,7 +127,8 @@ func unpackObjects(data []byte, changed keys) (plan, error) {
 	for k := range changed {
 		wanted[line(k)] = true
 	}
-	decoder, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(1<<20))
+	decoder, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(1<<20))
 	if err != nil {
 		return plan{}, err
 	}

@@ -23,7 +23,9 @@ import (
 func crowd(configMaps, deployments int, image string) string {
 	var text strings.Builder
 	for i := range configMaps {
-		fmt.Fprintf(&text, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: crowd-%d}\ndata: {key: value, number: \"%d\"}\n---\n", i, i)
+		fmt.Fprintf(&text,
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: crowd-%d}\ndata: {key: value, number: \"%d\"}\n---\n", i,
+			i)
 	}
 	for i := range deployments {
 		fmt.Fprintf(&text, `apiVersion: apps/v1
@@ -57,10 +59,11 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	const configMaps, deployments = 40, 12
 	var renderings, looks atomic.Int64
-	w := newWorldWith(t, Options{Render: func(_ context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
-		renderings.Add(1)
-		return render.Render(in)
-	}})
+	w := newWorldWith(t,
+		Options{Render: func(_ context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
+			renderings.Add(1)
+			return render.Render(in)
+		}})
 	w.halt()
 	w.config.Wrap(func(to http.RoundTripper) http.RoundTripper { return counting{to, &looks} })
 	w.start()
@@ -106,7 +109,8 @@ func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	require.Greater(t, renderings.Load(), rendered)
 	for i := range deployments {
 		w.eventually("the new image", func() bool {
-			return w.exists(live, home, fmt.Sprintf("crowd-%d", i)) && live.Spec.Template.Spec.Containers[0].Image == "example.org/two"
+			return w.exists(live, home, fmt.Sprintf("crowd-%d", i)) &&
+				live.Spec.Template.Spec.Containers[0].Image == "example.org/two"
 		})
 		w.runs(home, fmt.Sprintf("crowd-%d", i))
 	}
@@ -140,7 +144,11 @@ func TestCachedPlanReturnsChanges(t *testing.T) {
 
 	_, known := s.changed(name, "two", keys{})
 	require.False(t, known, "a plan of something else is none")
-	changed := keys{guard.KeyOf(hostile): {}, key{Group: "", Kind: "ConfigMap", Namespace: home, Name: "crowd-7"}: {}, key{Group: "apps", Kind: "Deployment", Namespace: home, Name: "crowd-0"}: {}, key{Group: "", Kind: "Secret", Namespace: home, Name: "x"}: {}}
+	changed := keys{
+		guard.KeyOf(hostile): {}, key{Group: "", Kind: "ConfigMap", Namespace: home, Name: "crowd-7"}: {},
+		key{Group: "apps", Kind: "Deployment", Namespace: home, Name: "crowd-0"}: {},
+		key{Group: "", Kind: "Secret", Namespace: home, Name: "x"}:               {},
+	}
 	part, known := s.changed(name, "one", changed)
 	require.True(t, known)
 	want := whole

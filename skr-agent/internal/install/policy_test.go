@@ -25,7 +25,8 @@ import (
 // as is a client of somebody with these rights everywhere, and no others.
 func (w *world) as(user string, rules ...rbacv1.PolicyRule) client.Client {
 	w.Helper()
-	w.grants("rights-of-"+user[strings.LastIndex(user, ":")+1:], rbacv1.Subject{Kind: rbacv1.UserKind, Name: user}, rules...)
+	w.grants("rights-of-"+user[strings.LastIndex(user, ":")+1:], rbacv1.Subject{Kind: rbacv1.UserKind, Name: user},
+		rules...)
 	config := rest.CopyConfig(w.config)
 	config.Impersonate.UserName = user
 	c, err := client.New(config, client.Options{Scheme: w.scheme})
@@ -53,9 +54,11 @@ func (w *world) defines(kind, group string) {
 	w.Helper()
 	plural := strings.ToLower(kind) + "s"
 	name := plural + "." + group
-	definition := w.object("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " + name +
+	definition := w.object("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+		name +
 		", annotations: {api-approved.kubernetes.io: unapproved}}\nspec: {group: " + group +
-		", scope: Namespaced, names: {kind: " + kind + ", plural: " + plural + "}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: " +
+		", scope: Namespaced, names: {kind: " + kind + ", plural: " + plural +
+		"}, versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: " +
 		"{type: object, x-kubernetes-preserve-unknown-fields: true}}}]}")
 	require.NoError(w, w.client.Create(w.Context(), definition))
 	w.eventually(name+" is served", func() bool {
@@ -87,31 +90,39 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 	agent := w.as("system:serviceaccount:kyma-system:skr-agent", all)
 	operator := w.as("operator", all, rule("kyma-pull.dev", "agents", "change"))
 
-	state := "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system, labels: {is: state}}\n"
+	state := "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system, labels: {is: " +
+		"state}}\n"
 	require.NoError(t, agent.Create(ctx, w.object(state)))
 	// Policies come into force a moment after they are written.
 	w.eventually("the policies are in force", func() bool {
 		first := tenant.Delete(ctx, w.object(state), client.DryRunAll)
-		second := tenant.Create(ctx, w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\n"), client.DryRunAll)
+		second := tenant.Create(ctx,
+			w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\n"),
+			client.DryRunAll)
 		return first != nil && second != nil
 	})
 
 	// Nothing is kept, so that everybody finds the same.
 	written := func(c client.Client, yaml string) error {
-		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(w.object(yaml)), client.FieldOwner("test"), client.ForceOwnership, client.DryRunAll)
+		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(w.object(yaml)), client.FieldOwner("test"),
+			client.ForceOwnership, client.DryRunAll)
 	}
 	workload := func(kind, version, spec string) string {
-		return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: mine, namespace: kyma-system}\nspec: " + spec
+		return "apiVersion: " + version + "\nkind: " + kind +
+			"\nmetadata: {name: mine, namespace: kyma-system}\nspec: " + spec
 	}
 	const containers = "containers: [{name: a, image: b}]"
 	ofPods := func(labels string) string {
-		return "{selector: {matchLabels: {" + labels + "}}, template: {metadata: {labels: {" + labels + "}}, spec: {" + containers + "}}}"
+		return "{selector: {matchLabels: {" + labels + "}}, template: {metadata: {labels: {" + labels + "}}, spec: {" +
+			containers + "}}}"
 	}
 	revision := func(data string) string {
-		return "apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: mine-0, namespace: kyma-system}\nrevision: 1\ndata: " + data
+		return "apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: mine-0, namespace: " +
+			"kyma-system}\nrevision: 1\ndata: " + data
 	}
 	autoscaler := func(target string) string {
-		return workload("HorizontalPodAutoscaler", "autoscaling/v2", "{maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: "+target+"}}")
+		return workload("HorizontalPodAutoscaler", "autoscaling/v2",
+			"{maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: "+target+"}}")
 	}
 	vertical := func(target string) string {
 		return workload("VerticalPodAutoscaler", "autoscaling.k8s.io/v1", "{targetRef: "+target+"}")
@@ -119,14 +130,24 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 	podNamed := func(name string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}}
 	}
-	proven := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"kyma-pull.dev/proven-image":"evil@sha256:00"}}}`))
-	alike := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"skr-agent"}}}`))
-	resized := client.RawPatch(types.StrategicMergePatchType, []byte(`{"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"2m"}}}]}}`))
+	proven := client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"annotations":{"kyma-pull.dev/proven-image":"evil@sha256:00"}}}`))
+	alike := client.RawPatch(types.MergePatchType,
+		[]byte(`{"metadata":{"labels":{"app.kubernetes.io/name":"skr-agent"}}}`))
+	resized := client.RawPatch(types.StrategicMergePatchType,
+		[]byte(`{"spec":{"containers":[{"name":"a","resources":{"requests":{"cpu":"2m"}}}]}}`))
 	for _, name := range []string{"skr-agent", "theirs"} {
-		require.NoError(t, agent.Create(ctx, w.object("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: "+name+", namespace: kyma-system}\nspec: "+ofPods("a: b"))))
+		require.NoError(t,
+			agent.Create(ctx,
+				w.object("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: "+name+
+					", namespace: kyma-system}\nspec: "+ofPods("a: b"))))
 	}
 	for _, name := range []string{"skr-agent-0", "theirs"} {
-		require.NoError(t, agent.Create(ctx, w.object("apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+", namespace: kyma-system}\nspec: {containers: [{name: a, image: b, resources: {requests: {cpu: 1m}}}]}")))
+		require.NoError(t,
+			agent.Create(ctx,
+				w.object("apiVersion: v1\nkind: Pod\nmetadata: {name: "+name+
+					", namespace: kyma-system}\nspec: {containers: [{name: a, image: b, resources: {requests: {cpu: "+
+					"1m}}}]}")))
 	}
 	w.defines("VerticalPodAutoscaler", "autoscaling.k8s.io")
 	w.defines("Scaler", "example.org")
@@ -134,72 +155,126 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		do   func(client.Client) error
 		want string
 	}{
-		"changing the state": {func(c client.Client) error { return written(c, state+"data: {a: YQ==}\n") }, "secrets skr-agent-state is skr-agent's own"},
-		"deleting the state": {func(c client.Client) error { return c.Delete(ctx, w.object(state), client.DryRunAll) }, "secrets skr-agent-state is skr-agent's own"},
+		"changing the state": {
+			func(c client.Client) error {
+				return written(c, state+"data: {a: YQ==}\n")
+			}, "secrets skr-agent-state is skr-agent's own",
+		},
+		"deleting the state": {
+			func(c client.Client) error {
+				return c.Delete(ctx, w.object(state), client.DryRunAll)
+			}, "secrets skr-agent-state is skr-agent's own",
+		},
 		"deleting it among others": {func(c client.Client) error {
-			return c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "state"}, client.DryRunAll)
+			return c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "state"},
+				client.DryRunAll)
 		}, "secrets skr-agent-state is skr-agent's own"},
 		"storing content": {func(c client.Client) error {
-			return written(c, "apiVersion: v1\nkind: Secret\nmetadata: {name: kyma-pull-content-x, namespace: kyma-system}")
+			return written(c,
+				"apiVersion: v1\nkind: Secret\nmetadata: {name: kyma-pull-content-x, namespace: kyma-system}")
 		}, "is skr-agent's own"},
 		"ordering a module": {func(c client.Client) error {
-			return written(c, "apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: kyma-system}\nspec: {remote: true, install: {name: x, source: {}}}")
+			return written(c,
+				"apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: "+
+					"kyma-system}\nspec: {remote: true, install: {name: x, source: {}}}")
 		}, "only skr-agent writes Manifests"},
 		"which API server it trusts": {func(c client.Client) error {
-			return written(c, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}\ndata: {ca.crt: x}")
+			return written(c,
+				"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}\ndata: "+
+					"{ca.crt: x}")
 		}, "Kubernetes writes this ConfigMap"},
 		"a Pod as the agent": {func(c client.Client) error {
 			return written(c, workload("Pod", "v1", "{serviceAccountName: skr-agent, "+containers+"}"))
 		}, "pods may not run as skr-agent"},
 		"a Deployment as the agent": {func(c client.Client) error {
-			return written(c, workload("Deployment", "apps/v1", "{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {serviceAccountName: skr-agent, "+containers+"}}}"))
+			return written(c,
+				workload("Deployment", "apps/v1",
+					"{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: "+
+						"{serviceAccountName: skr-agent, "+containers+"}}}"))
 		}, "pods may not run as skr-agent"},
 		"a CronJob as the agent": {func(c client.Client) error {
-			return written(c, workload("CronJob", "batch/v1", "{schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, serviceAccountName: skr-agent, "+containers+"}}}}}"))
+			return written(c,
+				workload("CronJob", "batch/v1",
+					"{schedule: '* * * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, "+
+						"serviceAccountName: skr-agent, "+containers+"}}}}}"))
 		}, "pods may not run as skr-agent"},
 		"a Pod with the agent's key": {func(c client.Client) error {
-			return written(c, workload("Pod", "v1", "{"+containers+", volumes: [{name: v, secret: {secretName: skr-agent-key}}]}"))
+			return written(c,
+				workload("Pod", "v1", "{"+containers+", volumes: [{name: v, secret: {secretName: skr-agent-key}}]}"))
 		}, "pods may not read the Secrets of skr-agent"},
 		"a Pod with the agent's key among others": {func(c client.Client) error {
-			return written(c, workload("Pod", "v1", "{"+containers+", volumes: [{name: v, projected: {sources: [{configMap: {name: a}}, {secret: {name: skr-agent-key}}]}}]}"))
+			return written(c,
+				workload("Pod", "v1",
+					"{"+containers+
+						", volumes: [{name: v, projected: {sources: [{configMap: {name: a}}, {secret: {name: "+
+						"skr-agent-key}}]}}]}"))
 		}, "pods may not read the Secrets of skr-agent"},
 		"a DaemonSet with the agent's key in variables": {func(c client.Client) error {
-			return written(c, workload("DaemonSet", "apps/v1", "{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: b, env: [{name: A, value: b}, {name: B, valueFrom: {secretKeyRef: {name: skr-agent-key, key: k}}}]}]}}}"))
+			return written(c,
+				workload("DaemonSet", "apps/v1",
+					"{selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: "+
+						"[{name: a, image: b, env: [{name: A, value: b}, {name: B, valueFrom: {secretKeyRef: {name: "+
+						"skr-agent-key, key: k}}}]}]}}}"))
 		}, "pods may not read the Secrets of skr-agent"},
 		"a Job with a Secret of the agent as variables": {func(c client.Client) error {
-			return written(c, workload("Job", "batch/v1", "{template: {spec: {restartPolicy: Never, initContainers: [{name: i, image: b, envFrom: [{secretRef: {name: skr-agent-bootstrap}}]}], "+containers+"}}}"))
+			return written(c,
+				workload("Job", "batch/v1",
+					"{template: {spec: {restartPolicy: Never, initContainers: [{name: i, image: b, envFrom: "+
+						"[{secretRef: {name: skr-agent-bootstrap}}]}], "+containers+"}}}"))
 		}, "pods may not read the Secrets of skr-agent"},
 		"a Pod that pulls with the agent's Secret": {func(c client.Client) error {
-			return written(c, workload("Pod", "v1", "{"+containers+", imagePullSecrets: [{name: mine}, {name: skr-agent-bootstrap}]}"))
+			return written(c,
+				workload("Pod", "v1",
+					"{"+containers+", imagePullSecrets: [{name: mine}, {name: skr-agent-bootstrap}]}"))
 		}, "pods may not read the Secrets of skr-agent"},
 		"an account whose pods pull with it": {func(c client.Client) error {
-			return written(c, "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x, namespace: kyma-system}\nimagePullSecrets: [{name: skr-agent-bootstrap}]")
+			return written(c,
+				"apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x, namespace: "+
+					"kyma-system}\nimagePullSecrets: [{name: skr-agent-bootstrap}]")
 		}, "pods may not read the Secrets of skr-agent"},
 		"a Pod whose driver reads the agent's key": {func(c client.Client) error {
-			return written(c, workload("Pod", "v1", "{"+containers+", volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: skr-agent-key}}}]}"))
+			return written(c,
+				workload("Pod", "v1",
+					"{"+containers+
+						", volumes: [{name: v, csi: {driver: d, nodePublishSecretRef: {name: skr-agent-key}}}]}"))
 		}, "pods may not read the Secrets of skr-agent"},
 		"annotations of its Deployment by way of the status": {func(c client.Client) error {
-			return c.Status().Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}}, proven, client.DryRunAll)
+			return c.Status().
+				Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}},
+					proven, client.DryRunAll)
 		}, "deployments skr-agent is skr-agent's own"},
 		"the status of its Pod": {func(c client.Client) error {
-			return c.Status().Patch(ctx, podNamed("skr-agent-0"), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll)
+			return c.Status().
+				Patch(ctx, podNamed("skr-agent-0"),
+					client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll)
 		}, "pods skr-agent-0 is skr-agent's own"},
 		"the size of its Pod": {func(c client.Client) error {
 			return c.SubResource("resize").Patch(ctx, podNamed("skr-agent-0"), resized, client.DryRunAll)
 		}, "pods skr-agent-0 is skr-agent's own"},
 		"a Pod that looks like its own": {func(c client.Client) error {
-			return written(c, "apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: kyma-system, labels: {app.kubernetes.io/name: skr-agent}}\nspec: {"+containers+"}")
+			return written(c,
+				"apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: kyma-system, labels: "+
+					"{app.kubernetes.io/name: skr-agent}}\nspec: {"+containers+"}")
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
-		"a Pod that begins to": {func(c client.Client) error { return c.Patch(ctx, podNamed("theirs"), alike, client.DryRunAll) }, "only pods and ReplicaSets of skr-agent may have the label"},
+		"a Pod that begins to": {
+			func(c client.Client) error {
+				return c.Patch(ctx, podNamed("theirs"), alike, client.DryRunAll)
+			}, "only pods and ReplicaSets of skr-agent may have the label",
+		},
 		"a Pod that begins to by way of the status": {func(c client.Client) error {
 			return c.Status().Patch(ctx, podNamed("theirs"), alike, client.DryRunAll)
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
 		"a Pod that begins to where it is bound": {func(c client.Client) error {
-			binding := &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "skr-agent"}}, Target: corev1.ObjectReference{Kind: "Node", Name: "one"}}
+			binding := &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "skr-agent"}},
+				Target:     corev1.ObjectReference{Kind: "Node", Name: "one"},
+			}
 			return c.SubResource("binding").Create(ctx, podNamed("theirs"), binding, client.DryRunAll)
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
 		"a ReplicaSet that looks like its own": {func(c client.Client) error {
-			return written(c, "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x, namespace: kyma-system, labels: {app.kubernetes.io/name: skr-agent}}\nspec: "+ofPods("a: b"))
+			return written(c,
+				"apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: x, namespace: kyma-system, labels: "+
+					"{app.kubernetes.io/name: skr-agent}}\nspec: "+ofPods("a: b"))
 		}, "only pods and ReplicaSets of skr-agent may have the label"},
 		"a ReplicaSet whose pods would be left to it": {func(c client.Client) error {
 			return written(c, workload("ReplicaSet", "apps/v1", ofPods("app.kubernetes.io/name: skr-agent")))
@@ -210,41 +285,68 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		"such a revision in capitals": {func(c client.Client) error {
 			return written(c, revision("{Spec: {TEMPLATE: {spec: {ServiceAccountName: skr-agent}}}}"))
 		}, "only Kubernetes writes revisions of workloads"},
-		"an autoscaler of its own": {func(c client.Client) error { return written(c, autoscaler("skr-agent")) }, "only operators scale skr-agent"},
-		"one of its memory":        {func(c client.Client) error { return written(c, vertical("{name: skr-agent}")) }, "only operators scale skr-agent"},
+		"an autoscaler of its own": {
+			func(c client.Client) error {
+				return written(c, autoscaler("skr-agent"))
+			}, "only operators scale skr-agent",
+		},
+		"one of its memory": {
+			func(c client.Client) error {
+				return written(c, vertical("{name: skr-agent}"))
+			}, "only operators scale skr-agent",
+		},
 		"pod security by way of the namespace's status": {func(c client.Client) error {
 			return c.Status().Patch(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}},
-				client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)), client.DryRunAll)
+				client.RawPatch(types.MergePatchType,
+					[]byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"privileged"}}}`)),
+				client.DryRunAll)
 		}, "pod security of this namespace"},
 		"a name that is only begun": {func(c client.Client) error {
-			return c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, GenerateName: "skr-agent-"}}, client.DryRunAll)
+			return c.Create(ctx,
+				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, GenerateName: "skr-agent-"}},
+				client.DryRunAll)
 		}, "is skr-agent's own"},
 		"a token of the agent": {func(c client.Client) error {
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}}
 			return c.SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{})
 		}, "serviceaccounts skr-agent is skr-agent's own"},
 		"a token Secret of the agent": {func(c client.Client) error {
-			return written(c, "apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: kyma-system, annotations: {kubernetes.io/service-account.name: skr-agent}}\ntype: kubernetes.io/service-account-token")
+			return written(c,
+				"apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: kyma-system, annotations: "+
+					"{kubernetes.io/service-account.name: skr-agent}}\ntype: kubernetes.io/service-account-token")
 		}, "only skr-agent may have its tokens"},
 		"the agent's rights": {func(c client.Client) error {
-			return written(c, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}")
+			return written(c,
+				"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}")
 		}, "clusterroles skr-agent is skr-agent's own"},
 		"the definition of Manifests": {func(c client.Client) error {
-			return c.Delete(ctx, w.object("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: manifests.operator.kyma-project.io}"), client.DryRunAll)
+			return c.Delete(ctx,
+				w.object(
+					"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+
+						"manifests.operator.kyma-project.io}"), client.DryRunAll)
 		}, "only operators change the CRDs of skr-agent"},
 		"pod security of the namespace": {func(c client.Client) error {
-			return written(c, "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {pod-security.kubernetes.io/enforce: privileged}}")
+			return written(c,
+				"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: "+
+					"{pod-security.kubernetes.io/enforce: privileged}}")
 		}, "pod security of this namespace"},
 		"the namespace": {func(c client.Client) error {
 			return c.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: home}}, client.DryRunAll)
 		}, "skr-agent runs in this namespace"},
 		"a template of the catalog": {func(c client.Client) error {
-			return written(c, "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: x, namespace: kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}\nspec: {descriptor: {}}")
+			return written(c,
+				"apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: x, namespace: "+
+					"kyma-system, labels: {operator.kyma-project.io/managed-by: kyma}}\nspec: {descriptor: {}}")
 		}, "only skr-agent writes the catalog of modules"},
 	}
-	secured := w.object("apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {pod-security.kubernetes.io/enforce: baseline}}")
-	require.NoError(t, operator.Apply(ctx, client.ApplyConfigurationFromUnstructured(secured), client.FieldOwner("operator")))
-	require.NoError(t, operator.Create(ctx, w.object("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}")))
+	secured := w.object(
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {pod-security.kubernetes.io/enforce: " +
+			"baseline}}")
+	require.NoError(t,
+		operator.Apply(ctx, client.ApplyConfigurationFromUnstructured(secured), client.FieldOwner("operator")))
+	require.NoError(t,
+		operator.Create(ctx,
+			w.object("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}")))
 	for name, c := range refused {
 		t.Run("a tenant is refused "+name, func(t *testing.T) {
 			err := c.do(tenant)
@@ -252,43 +354,63 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 			require.ErrorContains(t, err, c.want)
 		})
 	}
-	for who, c := range map[string]client.Client{"the agent": agent, "an operator": operator, "somebody with all rights": w.as("holder-of-all", rule("*", "*", "*"))} {
+	for who, c := range map[string]client.Client{"the agent": agent, "an operator": operator,
+		"somebody with all rights": w.as("holder-of-all", rule("*", "*", "*"))} {
 		for name, r := range refused {
 			t.Run(who+" is not refused "+name, func(t *testing.T) { require.NoError(t, r.do(c)) })
 		}
 	}
 	for name, yaml := range map[string]string{
-		"a Secret":                 "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system}",
-		"a Secret elsewhere":       "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: default}",
-		"the runtime's Kyma":       "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: kyma-system}\nspec: {channel: fast}",
-		"a template of its own":    "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: {name: own, namespace: kyma-system}\nspec: {descriptor: {}}",
-		"a Pod":                    workload("Pod", "v1", "{serviceAccountName: other, "+containers+", volumes: [{name: v, secret: {secretName: mine}}]}"),
-		"a label of the namespace": "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {team: blue, pod-security.kubernetes.io/enforce: baseline}}",
-		"an autoscaler":            autoscaler("mine"),
-		"one of memory":            vertical("{name: mine}"),
-		"a target of another kind": workload("Scaler", "example.org/v1", "{targetRef: skr-agent, scaleTargetRef: {name: skr-agent}}"),
-		"a revision of no pods":    revision("{spec: {replicas: 1}}"),
-		"a ConfigMap called data":  "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: kyma-system}\ndata: {spec: text, template: text}",
-		"a Deployment":             workload("Deployment", "apps/v1", ofPods("app.kubernetes.io/name: mine")),
-		"an account":               "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: mine, namespace: kyma-system}\nimagePullSecrets: [{name: mine}]",
-		"a ClusterRole":            "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine}",
+		"a Secret": "apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system}",
+		"a Secret elsewhere": "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: " +
+			"default}",
+		"the runtime's Kyma": "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: " +
+			"default, namespace: kyma-system}\nspec: {channel: fast}",
+		"a template of its own": "apiVersion: operator.kyma-project.io/v1beta2\nkind: ModuleTemplate\nmetadata: " +
+			"{name: own, namespace: kyma-system}\nspec: {descriptor: {}}",
+		"a Pod": workload("Pod", "v1", "{serviceAccountName: other, "+containers+
+			", volumes: [{name: v, secret: {secretName: mine}}]}"),
+		"a label of the namespace": "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {team: " +
+			"blue, pod-security.kubernetes.io/enforce: baseline}}",
+		"an autoscaler": autoscaler("mine"),
+		"one of memory": vertical("{name: mine}"),
+		"a target of another kind": workload("Scaler", "example.org/v1",
+			"{targetRef: skr-agent, scaleTargetRef: {name: skr-agent}}"),
+		"a revision of no pods": revision("{spec: {replicas: 1}}"),
+		"a ConfigMap called data": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: " +
+			"kyma-system}\ndata: {spec: text, template: text}",
+		"a Deployment": workload("Deployment", "apps/v1", ofPods("app.kubernetes.io/name: mine")),
+		"an account": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: mine, namespace: " +
+			"kyma-system}\nimagePullSecrets: [{name: mine}]",
+		"a ClusterRole": "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: " +
+			"mine}",
 	} {
 		t.Run("a tenant may write "+name, func(t *testing.T) { require.NoError(t, written(tenant, yaml)) })
 	}
 	t.Run("a tenant may write the status of a Deployment and a Pod of its own", func(t *testing.T) {
-		require.NoError(t, tenant.Status().Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "theirs"}}, proven, client.DryRunAll))
-		require.NoError(t, tenant.Status().Patch(ctx, podNamed("theirs"), client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll))
+		require.NoError(t,
+			tenant.Status().
+				Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "theirs"}}, proven,
+					client.DryRunAll))
+		require.NoError(t,
+			tenant.Status().
+				Patch(ctx, podNamed("theirs"),
+					client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll))
 		require.NoError(t, tenant.SubResource("resize").Patch(ctx, podNamed("theirs"), resized, client.DryRunAll))
 	})
 	t.Run("a tenant may delete its own Secrets at once", func(t *testing.T) {
-		mine := w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system, labels: {is: mine}}")
+		mine := w.object(
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: mine, namespace: kyma-system, labels: {is: mine}}")
 		require.NoError(t, tenant.Create(ctx, mine))
-		require.NoError(t, tenant.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "mine"}))
+		require.NoError(t,
+			tenant.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "mine"}))
 		require.False(t, w.exists(mine, home, "mine"))
 	})
 	t.Run("Kubernetes' own controllers are not in the way", func(t *testing.T) {
 		config := rest.CopyConfig(w.config)
-		config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:generic-garbage-collector"}
+		config.Impersonate = rest.ImpersonationConfig{
+			UserName: "system:serviceaccount:kube-system:generic-garbage-collector",
+		}
 		collector, err := client.New(config, client.Options{Scheme: w.scheme})
 		require.NoError(t, err)
 		require.NoError(t, collector.Delete(context.WithoutCancel(ctx), w.object(state), client.DryRunAll))

@@ -124,7 +124,8 @@ func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateChec
 		seen[c.MappedState] = append(seen[c.MappedState], text)
 		all = append(all, text)
 	}
-	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateReady} {
+	for _, state := range []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting,
+		v1beta2.StateReady} {
 		switch {
 		case !holds[state]:
 		case state == v1beta2.StateDeleting:

@@ -17,11 +17,13 @@ func TestJudge(t *testing.T) {
 		return observation{key: guard.KeyOf(o), object: o}
 	}
 	cr := func(name, status string) observation {
-		return see("apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: " + name + ", generation: 2}\n" + status)
+		return see("apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: " + name + ", generation: 2}\n" +
+			status)
 	}
 	deployment := func(status string) observation {
 		return see(
-			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, generation: 1}\nspec: {replicas: 1}\nstatus: " + status,
+			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, generation: 1}\nspec: {replicas: 1}\nstatus: " +
+				status,
 		)
 	}
 	for name, c := range map[string]struct {
@@ -29,19 +31,45 @@ func TestJudge(t *testing.T) {
 		state   v1beta2.State
 		message string
 	}{
-		"nothing to look at":              {nil, v1beta2.StateReady, "all objects are ready"},
-		"an object that is not there":     {[]observation{{key: key{Kind: "A", Name: "a"}}}, v1beta2.StateProcessing, "A a: does not exist yet"},
-		"a deployment without a status":   {[]observation{deployment("{}")}, v1beta2.StateProcessing, "Deployment d: "},
-		"a deployment that gave up":       {[]observation{deployment(`{observedGeneration: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`)}, v1beta2.StateError, "Deployment d: Progress deadline exceeded"},
-		"a CR that nobody has looked at":  {[]observation{cr("a", "")}, v1beta2.StateReady, ""},
-		"a CR that is ready":              {[]observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
-		"a CR that was ready as it was":   {[]observation{cr("a", "status: {state: Ready, observedGeneration: 1}")}, v1beta2.StateProcessing, "A a: its controller has not seen"},
-		"a CR that failed and says why":   {[]observation{cr("a", `status: {state: Error, conditions: [{type: Ready, status: "False", message: no disk}]}`)}, v1beta2.StateError, "A a: state is Error: no disk"},
-		"a CR that warns":                 {[]observation{cr("a", "status: {state: Warning}")}, v1beta2.StateWarning, "A a: state is Warning"},
-		"one on its way beats a warning":  {[]observation{cr("a", "status: {state: Warning}"), cr("b", "status: {state: Processing}")}, v1beta2.StateProcessing, "A b: state is Processing"},
-		"one that failed beats them all":  {[]observation{cr("a", "status: {state: Processing}"), cr("b", "status: {state: Error}")}, v1beta2.StateError, "A b: state is Error"},
-		"a CR with a state of its own":    {[]observation{cr("a", "status: {state: Sleepy}")}, v1beta2.StateReady, ""},
-		"more than a person wants to see": {[]observation{{key: key{Kind: "A", Name: "a"}}, {key: key{Kind: "A", Name: "b"}}, {key: key{Kind: "A", Name: "c"}}, {key: key{Kind: "A", Name: "d"}}}, v1beta2.StateProcessing, "; and 1 more"},
+		"nothing to look at": {nil, v1beta2.StateReady, "all objects are ready"},
+		"an object that is not there": {
+			[]observation{{key: key{Kind: "A", Name: "a"}}}, v1beta2.StateProcessing, "A a: does not exist yet",
+		},
+		"a deployment without a status": {[]observation{deployment("{}")}, v1beta2.StateProcessing, "Deployment d: "},
+		"a deployment that gave up": {
+			[]observation{
+				deployment(
+					`{observedGeneration: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`),
+			}, v1beta2.StateError, "Deployment d: Progress deadline exceeded",
+		},
+		"a CR that nobody has looked at": {[]observation{cr("a", "")}, v1beta2.StateReady, ""},
+		"a CR that is ready":             {[]observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
+		"a CR that was ready as it was": {
+			[]observation{cr("a", "status: {state: Ready, observedGeneration: 1}")}, v1beta2.StateProcessing,
+			"A a: its controller has not seen",
+		},
+		"a CR that failed and says why": {
+			[]observation{
+				cr("a", `status: {state: Error, conditions: [{type: Ready, status: "False", message: no disk}]}`),
+			}, v1beta2.StateError, "A a: state is Error: no disk",
+		},
+		"a CR that warns": {
+			[]observation{cr("a", "status: {state: Warning}")}, v1beta2.StateWarning, "A a: state is Warning",
+		},
+		"one on its way beats a warning": {
+			[]observation{cr("a", "status: {state: Warning}"), cr("b", "status: {state: Processing}")},
+			v1beta2.StateProcessing, "A b: state is Processing",
+		},
+		"one that failed beats them all": {
+			[]observation{cr("a", "status: {state: Processing}"), cr("b", "status: {state: Error}")},
+			v1beta2.StateError, "A b: state is Error",
+		},
+		"a CR with a state of its own": {[]observation{cr("a", "status: {state: Sleepy}")}, v1beta2.StateReady, ""},
+		"more than a person wants to see": {
+			[]observation{{key: key{Kind: "A", Name: "a"}}, {key: key{Kind: "A", Name: "b"}},
+				{key: key{Kind: "A", Name: "c"}}, {key: key{Kind: "A", Name: "d"}}}, v1beta2.StateProcessing,
+			"; and 1 more",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := judge(c.seen)
@@ -70,11 +98,17 @@ func TestModuleConfiguresItsFields(t *testing.T) {
 		state   v1beta2.State
 		message string
 	}{
-		"all checks of a state hold":           {"{health: green, nodes: 3}", v1beta2.StateReady, "status.health is green; status.nodes is 3"},
-		"one of them does not":                 {"{health: green, nodes: 2}", v1beta2.StateProcessing, "status.nodes is 2"},
-		"a field is missing":                   {"{health: green}", v1beta2.StateProcessing, "status.nodes is missing"},
-		"an error counts more than the rest":   {"{health: red, nodes: 3}", v1beta2.StateError, "status.health is red"},
-		"a warning":                            {"{health: yellow, nodes: 3}", v1beta2.StateWarning, "status.health is yellow"},
+		"all checks of a state hold": {
+			"{health: green, nodes: 3}", v1beta2.StateReady, "status.health is green; status.nodes is 3",
+		},
+		"one of them does not": {
+			"{health: green, nodes: 2}", v1beta2.StateProcessing, "status.nodes is 2",
+		},
+		"a field is missing":                 {"{health: green}", v1beta2.StateProcessing, "status.nodes is missing"},
+		"an error counts more than the rest": {"{health: red, nodes: 3}", v1beta2.StateError, "status.health is red"},
+		"a warning": {
+			"{health: yellow, nodes: 3}", v1beta2.StateWarning, "status.health is yellow",
+		},
 		"a deletion is on its way":             {"{health: gone}", v1beta2.StateProcessing, "status.health is gone"},
 		"the field of the same name elsewhere": {"{state: Ready}", v1beta2.StateProcessing, "status.health is missing"},
 	} {

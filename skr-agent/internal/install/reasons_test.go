@@ -38,7 +38,8 @@ func TestImagePullFailureIsDetected(t *testing.T) {
 	if !pullsNoImage(pod("Pod", "ImagePullBackOff", "")) || !pullsNoImage(pod("Pod", "ErrImagePull", "")) {
 		t.Error("a Pod that cannot pull its image is not seen")
 	}
-	if pullsNoImage(pod("Pod", "CrashLoopBackOff", "ErrImagePull")) || pullsNoImage(pod("License", "ErrImagePull", "")) ||
+	if pullsNoImage(pod("Pod", "CrashLoopBackOff", "ErrImagePull")) ||
+		pullsNoImage(pod("License", "ErrImagePull", "")) ||
 		pullsNoImage([]observation{{}}) {
 		t.Error("something else counts as such a Pod")
 	}

@@ -128,7 +128,9 @@ func (i *Installer) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause 
 	}
 	out := outcome{
 		state: v1beta2.StateProcessing, inventory: m.Status.Synced,
-		ready: finding{reason: v1beta2.ReasonInstalling, message: clip("trying again after an error: " + cause.Error())},
+		ready: finding{
+			reason: v1beta2.ReasonInstalling, message: clip("trying again after an error: " + cause.Error()),
+		},
 	}
 	if !m.DeletionTimestamp.IsZero() {
 		out.state, out.ready.reason = v1beta2.StateDeleting, v1beta2.ReasonRemoving
@@ -152,14 +154,12 @@ func (i *Installer) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 
 // announce records the objects that may be created, before any is applied.
 func (i *Installer) announce(
-	ctx context.Context,
-	m *v1beta2.Manifest,
-	out outcome,
-	inventory []v1beta2.Resource,
+	ctx context.Context, m *v1beta2.Manifest, out outcome, inventory []v1beta2.Resource,
 ) (outcome, error) {
 	out.inventory = inventory
 	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
-	if told != nil && told.ObservedGeneration == m.Generation && equality.Semantic.DeepEqual(m.Status.Synced, inventory) {
+	if told != nil && told.ObservedGeneration == m.Generation &&
+		equality.Semantic.DeepEqual(m.Status.Synced, inventory) {
 		return out, nil
 	}
 	first := out

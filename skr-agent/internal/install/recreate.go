@@ -26,17 +26,20 @@ func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 	case guard.IsShared(k, by.Namespace) || guard.Protected(k, by.Namespace) != "":
 		return "is not recreated, for the runtime needs it: keep the fields as they are"
 	case render.Keeps(live):
-		return "is not recreated, for it has the annotation helm.sh/resource-policy: keep: keep the fields as they are, or remove that annotation from it in the runtime"
+		return "is not recreated, for it has the annotation helm.sh/resource-policy: keep: keep the fields as they " +
+			"are, or remove that annotation from it in the runtime"
 	case !by.Owns(live):
 		return fmt.Sprintf(
-			"is not recreated, for this module did not make it%s: rename it in the module, delete it, or hand it over with the annotation %s=%s",
+			"is not recreated, for this module did not make it%s: rename it in the module, delete it, or hand it "+
+				"over with the annotation %s=%s",
 			guard.Whose(live),
 			v1beta2.AnnotationAdopt,
 			by.Mark,
 		)
 	case wasRecreated(m, live.UID):
 		return fmt.Sprintf(
-			"is not recreated again, for it was recreated for this version before: publish another version, or remove the annotation %s from the Manifest",
+			"is not recreated again, for it was recreated for this version before: publish another version, or "+
+				"remove the annotation %s from the Manifest",
 			v1beta2.AnnotationRecreated,
 		)
 	}

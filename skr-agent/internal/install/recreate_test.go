@@ -28,13 +28,10 @@ func TestDefinitionIsImmutableIfAllFieldsAre(t *testing.T) {
 func TestRefusedObjectsAreNotRecreated(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: kyma-system}\ndata: {version: \"1\"}\n"
-	definition := strings.Replace(
-		sampleCRD,
-		"{name: samples",
-		"{annotations: {kyma-pull.dev/recreate: with-data}, name: samples",
-		1,
-	)
+	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: guarded, namespace: kyma-system}\ndata: " +
+		"{version: \"1\"}\n"
+	definition := strings.Replace(sampleCRD, "{name: samples",
+		"{annotations: {kyma-pull.dev/recreate: with-data}, name: samples", 1)
 	w.wants("guarded", definition+config, version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("guarded").RunningVersion() == "1.0.0" })
 	w.eventually("the definition is served", func() bool { return w.client.Create(ctx, sample("users", home)) == nil })
@@ -71,9 +68,10 @@ func TestRefusedObjectsAreNotRecreated(t *testing.T) {
 	require.True(t, w.exists(guarded, home, "guarded"))
 	uid := guarded.UID
 	w.denies(admissionv1.Update, "object.metadata.name != 'guarded'", "guarded")
-	w.wants("guarded", definition+strings.Replace(config, `"1"`, `"2"`, 1), version("3.0.0"), func(m *v1beta2.Manifest) {
-		m.Annotations[v1beta2.AnnotationRecreate] = v1beta2.True
-	})
+	w.wants("guarded", definition+strings.Replace(config, `"1"`, `"2"`, 1), version("3.0.0"),
+		func(m *v1beta2.Manifest) {
+			m.Annotations[v1beta2.AnnotationRecreate] = v1beta2.True
+		})
 	w.state("guarded", v1beta2.StateError, "nothing of version 3.0.0 was applied: ")
 	require.Equal(t, v1beta2.ReasonApplyFailed, w.reason("guarded", v1beta2.ConditionInstallation))
 	require.True(t, w.exists(guarded, home, "guarded"))
@@ -104,10 +102,9 @@ data: {version: "1"}
 	content := strings.ReplaceAll(immutable, "NAME", "stays-a") + strings.ReplaceAll(immutable, "NAME", "stays-b")
 	next := strings.ReplaceAll(content, `"1"`, `"2"`)
 	w.wants("stays", content, version("1.0.0"))
-	w.eventually(
-		"version 1.0.0 is applied",
-		func() bool { return w.manifest("stays").RunningVersion() == "1.0.0" && installed(w.manifest("stays")) },
-	)
+	w.eventually("version 1.0.0 is applied", func() bool {
+		return w.manifest("stays").RunningVersion() == "1.0.0" && installed(w.manifest("stays"))
+	})
 	object := func(name string) *corev1.ConfigMap {
 		t.Helper()
 		found := &corev1.ConfigMap{}
@@ -129,7 +126,8 @@ data: {version: "1"}
 	w.state(
 		"stays",
 		v1beta2.StateError,
-		"stays-b: data: Forbidden: field is immutable when `immutable` is set: is not recreated, for it has the annotation helm.sh/resource-policy: keep",
+		"stays-b: data: Forbidden: field is immutable when `immutable` is set: is not recreated, for it has the "+
+			"annotation helm.sh/resource-policy: keep",
 	)
 	unchanged()
 
@@ -153,10 +151,9 @@ data: {version: "1"}
 	require.NoError(t, w.client.Update(ctx, b))
 	w.wants("stays", next, version("2.0.2"))
 	w.start()
-	w.eventually(
-		"version 2.0.2 is applied",
-		func() bool { return w.manifest("stays").RunningVersion() == "2.0.2" && installed(w.manifest("stays")) },
-	)
+	w.eventually("version 2.0.2 is applied", func() bool {
+		return w.manifest("stays").RunningVersion() == "2.0.2" && installed(w.manifest("stays"))
+	})
 	require.NotEqual(t, a.UID, object("stays-a").UID)
 	require.Equal(t, "2", object("stays-b").Data["version"])
 }

@@ -64,7 +64,8 @@ func separate(err error) []error {
 // plain returns the API server's message without values in Go's notation.
 func plain(err error) string {
 	var status apierrors.APIStatus
-	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 || !apierrors.IsInvalid(err) {
+	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 ||
+		!apierrors.IsInvalid(err) {
 		return err.Error()
 	}
 	var texts []string
@@ -85,7 +86,10 @@ func plain(err error) string {
 // isMistake reports whether an answer of the kind that mostly passes by itself is about the object after all: a value
 // of the wrong type is an internal error of server-side apply.
 func isMistake(err error) bool {
-	return slices.ContainsFunc([]string{"failed to create typed patch object", "field not declared in schema", "cannot convert", "json: cannot unmarshal"},
+	return slices.ContainsFunc([]string{
+		"failed to create typed patch object", "field not declared in schema", "cannot convert",
+		"json: cannot unmarshal",
+	},
 		func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
@@ -95,8 +99,9 @@ func lacksRight(err error) bool { return apierrors.IsForbidden(err) && !agentobj
 
 // passesByItself reports whether the API server, a webhook or an API cannot decide now: it is starting or overloaded.
 func passesByItself(err error) bool {
-	return !isMistake(err) && (apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
+	return !isMistake(err) &&
+		(apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
+			apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
 }
 
 // refusal is an object of a new version that the API server does not take.
@@ -179,8 +184,10 @@ func (i *Installer) recreate(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	}
 	if len(names) > 0 {
 		text := firstFew(names)
-		log.FromContext(ctx).Info("recreating objects whose fields cannot be changed", "module", m.Module(), "version", m.Spec.Version, "objects", text)
-		i.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text, m.Spec.Version)
+		log.FromContext(ctx).Info("recreating objects whose fields cannot be changed", "module", m.Module(), "version",
+			m.Spec.Version, "objects", text)
+		i.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text,
+			m.Spec.Version)
 	}
 	if err := i.noteRecreation(ctx, m, uids); err != nil {
 		return "", err
@@ -270,7 +277,8 @@ func definedGroups(p plan) map[string]bool {
 // admission and validation precede the error about an existing object. The deletion of a definition deletes all its
 // objects, so it counts only if the API server names nothing but immutable fields.
 func (a *actor) isImmutable(ctx context.Context, o *unstructured.Unstructured, refused error) (bool, error) {
-	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) || guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
+	if !apierrors.IsInvalid(refused) || agentobjects.IsDenied(refused) ||
+		guard.IsCRD(o.GroupVersionKind().GroupKind()) && !namesImmutableFields(refused) {
 		return false, nil
 	}
 	err := a.cluster.Create(ctx, o.DeepCopy(), &client.CreateOptions{
@@ -288,7 +296,9 @@ func namesImmutableFields(err error) bool {
 	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
 		return false
 	}
-	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return !strings.HasSuffix(c.Message, "field is immutable") })
+	return !slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return !strings.HasSuffix(c.Message, "field is immutable")
+	})
 }
 
 // judgeRefusals returns the problem of a new version that is not applied, or the objects that are recreated for it.
@@ -323,12 +333,17 @@ func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.R
 			problem.reason = v1beta2.ReasonForbidden
 		}
 	}
-	const text = "%s: can only be changed by recreating it: keep the fields as they are, or set the annotation %s: %q %s"
+	const text = "%s: can only be changed by recreating it: keep the fields as they are, or set the annotation %s: " +
+		"%q %s"
 	if len(fixed) > 0 {
-		texts = append(texts, fmt.Sprintf(text, firstFew(fixed), v1beta2.AnnotationRecreate, v1beta2.True, "on it in the module's content, or on the ModuleTemplate"))
+		texts = append(texts,
+			fmt.Sprintf(text, firstFew(fixed), v1beta2.AnnotationRecreate, v1beta2.True,
+				"on it in the module's content, or on the ModuleTemplate"))
 	}
 	if len(kept) > 0 {
-		texts = append(texts, fmt.Sprintf(text, firstFew(kept), v1beta2.AnnotationRecreate, v1beta2.RecreateWithData, "on it in the module's content, where its data may go with it"))
+		texts = append(texts,
+			fmt.Sprintf(text, firstFew(kept), v1beta2.AnnotationRecreate, v1beta2.RecreateWithData,
+				"on it in the module's content, where its data may go with it"))
 	}
 	if len(allowed) > 0 {
 		texts = append(texts, "would be recreated: "+firstFew(allowed))

@@ -44,7 +44,9 @@ func TestRefusedVersionHasAdvice(t *testing.T) {
 		true,
 		"",
 	}
-	allowed := refusal{ofKind("batch/v1", "Job", "true"), errors.New("Job x: spec.template: field is immutable"), true, ""}
+	allowed := refusal{
+		ofKind("batch/v1", "Job", "true"), errors.New("Job x: spec.template: field is immutable"), true, "",
+	}
 	wrong := refusal{ofKind("v1", "Service", "true"), errors.New("Service x: spec.ports: required"), false, ""}
 
 	recreate, problem := judgeRefusals(m, []refusal{allowed})
@@ -55,9 +57,11 @@ func TestRefusedVersionHasAdvice(t *testing.T) {
 	require.Empty(t, recreate, "all or nothing")
 	require.Equal(t, v1beta2.ReasonImmutable, problem.reason)
 	for _, text := range []string{
-		"nothing of version 2.0.0 was applied: Deployment x: spec.selector: field is immutable: can only be changed by recreating it",
+		"nothing of version 2.0.0 was applied: Deployment x: spec.selector: field is immutable: can only be changed " +
+			"by recreating it",
 		`set the annotation kyma-pull.dev/recreate: "true" on it in the module's content, or on the ModuleTemplate`,
-		`PersistentVolumeClaim x: spec: is immutable: can only be changed`, `kyma-pull.dev/recreate: "with-data" on it in the module's content`,
+		`PersistentVolumeClaim x: spec: is immutable: can only be changed`,
+		`kyma-pull.dev/recreate: "with-data" on it in the module's content`,
 		"would be recreated: Job x",
 	} {
 		require.Contains(t, problem.message, text)
@@ -80,19 +84,15 @@ func TestAPIServerErrorsAreReadable(t *testing.T) {
 		job,
 		"x",
 		field.ErrorList{
-			field.Invalid(field.NewPath("spec", "template"), podTemplate{A: map[string]string{"a": "b"}}, "field is immutable"),
+			field.Invalid(field.NewPath("spec", "template"), podTemplate{A: map[string]string{"a": "b"}},
+				"field is immutable"),
 		},
 	)
-	require.Equal(
-		t,
-		"Job kyma-system/x: spec.template: field is immutable",
-		objectError{key{Group: "batch", Kind: "Job", Namespace: home, Name: "x"}, err}.Error(),
-	)
-	short := apierrors.NewInvalid(
-		job,
-		"x",
-		field.ErrorList{field.Invalid(field.NewPath("spec", "clusterIP"), "1.2.3.4", "field is immutable")},
-	)
+	require.Equal(t, "Job kyma-system/x: spec.template: field is immutable",
+		objectError{key{Group: "batch", Kind: "Job", Namespace: home, Name: "x"}, err}.Error())
+	short := apierrors.NewInvalid(job, "x", field.ErrorList{
+		field.Invalid(field.NewPath("spec", "clusterIP"), "1.2.3.4", "field is immutable"),
+	})
 	require.Equal(t, `spec.clusterIP: Invalid value: "1.2.3.4": field is immutable`, plain(short))
 	require.Equal(t, "no", plain(errors.New("no")))
 }
@@ -102,13 +102,24 @@ func TestMistakesAreNoWaiting(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"a value of the wrong type":     {apierrors.NewInternalError(errors.New("failed to create typed patch object (kyma-system/x; /v1, Kind=ConfigMap): .data.a: expected string, got &value.valueUnstructured{Value:1}")), false},
-		"a field that is not there":     {apierrors.NewInternalError(errors.New(".spec.b: field not declared in schema")), false},
-		"a webhook that does not serve": {apierrors.NewInternalError(errors.New(`failed calling webhook "x": failed to call webhook: Post "https://x": connection refused`)), true},
-		"an API that does not serve":    {apierrors.NewServiceUnavailable("x"), true},
-		"too much to do":                {apierrors.NewTooManyRequestsError("x"), true},
-		"a timeout":                     {apierrors.NewTimeoutError("x", 1), true},
-		"a refusal":                     {apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")), false},
+		"a value of the wrong type": {
+			apierrors.NewInternalError(
+				errors.New(
+					"failed to create typed patch object (kyma-system/x; /v1, Kind=ConfigMap): .data.a: expected " +
+						"string, got &value.valueUnstructured{Value:1}")), false,
+		},
+		"a field that is not there": {
+			apierrors.NewInternalError(errors.New(".spec.b: field not declared in schema")), false,
+		},
+		"a webhook that does not serve": {
+			apierrors.NewInternalError(
+				errors.New(`failed calling webhook "x": failed to call webhook: Post "https://x": connection refused`)),
+			true,
+		},
+		"an API that does not serve": {apierrors.NewServiceUnavailable("x"), true},
+		"too much to do":             {apierrors.NewTooManyRequestsError("x"), true},
+		"a timeout":                  {apierrors.NewTimeoutError("x", 1), true},
+		"a refusal":                  {apierrors.NewForbidden(schema.GroupResource{}, "x", errors.New("no")), false},
 	} {
 		if got := passesByItself(fmt.Errorf("apply: %w", c.err)); got != c.want {
 			t.Errorf("%s: %t", name, got)
@@ -171,31 +182,20 @@ func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
 		w.eventually("drift of "+name+" is reverted", func() bool { return data(name) == was })
 	}
 	w.wants("fixed", fixedV1, version("1.0.0"))
-	w.eventually(
-		"version 1.0.0 is applied",
-		func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" && installed(w.manifest("fixed")) },
-	)
+	w.eventually("version 1.0.0 is applied", func() bool {
+		return w.manifest("fixed").RunningVersion() == "1.0.0" && installed(w.manifest("fixed"))
+	})
 	deployment := &appsv1.Deployment{}
 	require.True(t, w.exists(deployment, home, "fixed"))
 
 	t.Log("a value of the wrong type is an Error at once, and nothing of that version is applied")
-	w.wants(
-		"fixed",
-		strings.Replace(
-			strings.Replace(fixedV1, `{version: "1"}`, `{version: "2"}`, 1),
-			`{version: "1"}`,
-			`{version: 2}`,
-			1,
-		)+"---\n"+fixedClass,
-		version("1.1.0"),
-	)
+	w.wants("fixed",
+		strings.Replace(strings.Replace(fixedV1, `{version: "1"}`, `{version: "2"}`, 1), `{version: "1"}`,
+			`{version: 2}`, 1)+"---\n"+fixedClass, version("1.1.0"))
 	w.state("fixed", v1beta2.StateError, "fixed-b")
 	require.Equal(t, "1.0.0", w.manifest("fixed").RunningVersion())
-	require.False(
-		t,
-		w.exists(ofKind("scheduling.k8s.io/v1", "PriorityClass", ""), "", "fixed-new"),
-		"it comes in an earlier stage than what is refused",
-	)
+	require.False(t, w.exists(ofKind("scheduling.k8s.io/v1", "PriorityClass", ""), "", "fixed-new"),
+		"it comes in an earlier stage than what is refused")
 	drifts("fixed-a")
 	require.Equal(t, "1", data("fixed-a"))
 	w.halt()
@@ -206,11 +206,13 @@ func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
 	w.eventually("what was deleted while the agent was away is back", func() bool { return data("fixed-b") == "1" })
 
 	t.Log("immutable fields are told with what to do, and changed where that is allowed")
-	v2 := strings.NewReplacer(`{app: fixed}`, `{app: other}`, `"1"`, `"2"`, "storageClassName: one", "storageClassName: two", "value: 1000", "value: 2000").
+	v2 := strings.NewReplacer(`{app: fixed}`, `{app: other}`, `"1"`, `"2"`, "storageClassName: one",
+		"storageClassName: two", "value: 1000", "value: 2000").
 		Replace(fixedV1)
 	w.wants("fixed", v2, version("2.0.0"))
 	w.state("fixed", v1beta2.StateError, "nothing of version 2.0.0 was applied: ")
-	for _, text := range []string{"Deployment kyma-system/fixed: spec.selector: ", "PriorityClass fixed-priority", "PersistentVolumeClaim kyma-system/fixed-data", `"with-data"`, `"true"`} {
+	for _, text := range []string{"Deployment kyma-system/fixed: spec.selector: ", "PriorityClass fixed-priority",
+		"PersistentVolumeClaim kyma-system/fixed-data", `"with-data"`, `"true"`} {
 		w.state("fixed", v1beta2.StateError, text)
 	}
 	require.Equal(t, v1beta2.ReasonImmutable, w.reason("fixed", v1beta2.ConditionInstallation))
@@ -235,11 +237,13 @@ func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
 	require.True(t, claim.DeletionTimestamp.IsZero())
 
 	t.Log(
-		"going back is an upgrade like any other, and what is refused of the version in force costs no sibling its correction",
+		"going back is an upgrade like any other, and what is refused of the version in force costs no sibling its " +
+			"correction",
 	)
 	w.wants("fixed", strings.Replace(fixedV1, "value: 1000", "value: 2000", 1), version("1.0.0"))
 	w.eventually("version 1.0.0 is applied", func() bool { return w.manifest("fixed").RunningVersion() == "1.0.0" })
-	allow := w.denies(admissionv1.Update, "object.metadata.name != 'fixed-a' || object.data.version == 'drift'", "fixed-a")
+	allow := w.denies(admissionv1.Update, "object.metadata.name != 'fixed-a' || object.data.version == 'drift'",
+		"fixed-a")
 	for _, name := range []string{"fixed-a", "fixed-b"} {
 		require.True(t, w.exists(config, home, name))
 		config.Data["version"] = "drift"
@@ -294,14 +298,15 @@ func (w *world) denies(operation admissionv1.OperationType, expression, name str
 		ObjectMeta: metav1.ObjectMeta{Name: "tenant"},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionv1.MatchResources{
-				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-					Operations: []admissionv1.OperationType{operation},
-					Rule: admissionv1.Rule{
-						APIGroups:   []string{""},
-						APIVersions: []string{"*"},
-						Resources:   []string{"configmaps"},
-					},
-				}}},
+				ResourceRules: []admissionv1.NamedRuleWithOperations{
+					{RuleWithOperations: admissionv1.RuleWithOperations{
+						Operations: []admissionv1.OperationType{operation},
+						Rule: admissionv1.Rule{
+							APIGroups:   []string{""},
+							APIVersions: []string{"*"},
+							Resources:   []string{"configmaps"},
+						},
+					}}},
 			},
 			Validations: []admissionv1.Validation{{Expression: expression, Reason: &invalid}},
 		},

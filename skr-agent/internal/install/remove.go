@@ -32,7 +32,10 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		// Another client deleted the Manifest, its definition or its namespace. The agent releases it and creates it
 		// again.
 		out.state = v1beta2.StateDeleting
-		out.ready = finding{reason: v1beta2.ReasonRestoring, message: "no bundle removes this module: it stays, and its Manifest comes back"}
+		out.ready = finding{
+			reason:  v1beta2.ReasonRestoring,
+			message: "no bundle removes this module: it stays, and its Manifest comes back",
+		}
 		return out, nil
 	}
 	known := i.remembered(m)
@@ -54,7 +57,10 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 			return outcome{}, err
 		}
 		out.state = v1beta2.StateWarning
-		out.ready = finding{reason: v1beta2.ReasonCustomResourcesExist, message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers)}
+		out.ready = finding{
+			reason:  v1beta2.ReasonCustomResourcesExist,
+			message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers),
+		}
 		out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
 		return out, nil
 	}
@@ -74,7 +80,8 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 		if stage, err = i.keepNamespaces(ctx, m, stage); err != nil {
 			return outcome{}, err
 		}
-		left, err := i.deleteObjects(ctx, m, stage, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+		left, err := i.deleteObjects(ctx, m, stage,
+			i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
 		if err != nil {
 			return outcome{}, err
 		}
@@ -99,13 +106,18 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 // deletion, the module's webhooks and policies are deleted first: their server may be gone for good. Otherwise the
 // module is kept up to date, because its operator may have finalizers to remove. Webhooks that were deleted once are
 // not applied again.
-func (i *Installer) unblock(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left leftBehind) error {
+func (i *Installer) unblock(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left leftBehind,
+) error {
 	known.unhooked = known.unhooked || left.unanswered
 	if !known.unhooked {
 		return i.upgradeLeaving(ctx, m, known, out)
 	}
-	hooks := slices.DeleteFunc(slices.Clone(out.inventory), func(r v1beta2.Resource) bool { return r.Group != guard.AdmissionGroup })
-	remaining, err := i.deleteObjects(ctx, m, hooks, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+	hooks := slices.DeleteFunc(slices.Clone(out.inventory), func(r v1beta2.Resource) bool {
+		return r.Group != guard.AdmissionGroup
+	})
+	remaining, err := i.deleteObjects(ctx, m, hooks,
+		i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
 	if err != nil {
 		return err
 	}
@@ -124,13 +136,16 @@ func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, kno
 	if err != nil {
 		return err
 	}
-	out.inventory, out.resources, out.installation, out.images = upgraded.inventory, upgraded.resources, upgraded.installation, upgraded.images
+	out.inventory, out.resources, out.installation, out.images = upgraded.inventory, upgraded.resources,
+		upgraded.installation, upgraded.images
 	return nil
 }
 
 // correctLeaving puts right the objects of a module on its way out that are not to go yet. After a restart of the agent
 // it compares all of them, and then those that watches saw change.
-func (i *Installer) correctLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource) error {
+func (i *Installer) correctLeaving(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource,
+) error {
 	name := client.ObjectKeyFromObject(m)
 	changed := i.watches.take(name)
 	changed.keepOnly(keysOf(stay))
@@ -179,7 +194,8 @@ func (i *Installer) prune(ctx context.Context, m *v1beta2.Manifest, known *memo,
 			data = append(data, why)
 			continue
 		}
-		left, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r}, i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
+		left, err := i.deleteObjects(ctx, m, []v1beta2.Resource{r},
+			i.owner(m).MayDelete(m.Annotations[v1beta2.AnnotationInherited] != ""))
 		if err != nil {
 			return out, err
 		}
@@ -258,7 +274,8 @@ func (i *Installer) stillHidden(ctx context.Context, m *v1beta2.Manifest, r v1be
 // deleteObjects deletes objects of the Manifest and returns those that still exist. It skips objects of other owners
 // and objects that their chart keeps; they count as gone. An object that cannot be deleted does not block the others.
 func (i *Installer) deleteObjects(
-	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, ours func(*metav1.PartialObjectMetadata) bool,
+	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource,
+	ours func(*metav1.PartialObjectMetadata) bool,
 ) (left leftBehind, err error) {
 	a := i.actor(m)
 	var lacking error
@@ -275,12 +292,14 @@ func (i *Installer) deleteObjects(
 		case err != nil:
 			return leftBehind{}, fmt.Errorf("%s: %w", keyOf(r), err)
 		}
-		if o == nil || guard.IsShared(keyOf(r), i.Namespace) || guard.Protected(keyOf(r), i.Namespace) != "" || render.Keeps(o) || !ours(o) {
+		if o == nil || guard.IsShared(keyOf(r), i.Namespace) || guard.Protected(keyOf(r), i.Namespace) != "" ||
+			render.Keeps(o) || !ours(o) {
 			continue
 		}
 		r.Version = o.GroupVersionKind().Version // it was read in this one
 		if o.DeletionTimestamp.IsZero() {
-			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			err := a.cluster.Delete(ctx, reference(r), client.Preconditions{UID: &o.UID},
+				client.PropagationPolicy(metav1.DeletePropagationBackground))
 			switch {
 			case client.IgnoreNotFound(err) == nil:
 			case apierrors.IsForbidden(err):
@@ -343,14 +362,17 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine [
 // instances names objects of a definition, a few of them, except those to ignore. They are listed in the version that
 // they are stored in, which needs no conversion, or else in another one that is served. Objects that cannot be listed
 // count as objects.
-func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool) ([]string, error) {
+func (a *actor) instances(
+	ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool,
+) ([]string, error) {
 	definition, err := a.get(ctx, crd)
 	if err != nil || definition == nil || definition.GetDeletionTimestamp() != nil {
 		return nil, err
 	}
 	gvk, versions := guard.ServedKind(definition), guard.ServedVersions(definition)
 	if len(versions) == 0 {
-		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (no version of it is served)", gvk.Kind)}, nil
+		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (no version of it is served)", gvk.Kind)},
+			nil
 	}
 	var found []string
 	for _, version := range versions {
@@ -364,7 +386,8 @@ func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func
 		return nil, nil // the definition is not established, or is being deleted
 	case apierrors.IsInternalError(err):
 		const repair = "repair the conversion webhook of the definition, or set spec.conversion.strategy: None in it"
-		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s): %s", gvk.Kind, plain(err), repair)}, nil
+		return []string{fmt.Sprintf("objects of kind %s that cannot be listed (%s): %s", gvk.Kind, plain(err), repair)},
+			nil
 	case err != nil:
 		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
 	}
@@ -372,7 +395,9 @@ func (a *actor) instances(ctx context.Context, crd v1beta2.Resource, ignore func
 }
 
 // instancesIn lists in one version.
-func (a *actor) instancesIn(ctx context.Context, gvk schema.GroupVersionKind, ignore func(key, *metav1.PartialObjectMetadata) bool) ([]string, error) {
+func (a *actor) instancesIn(
+	ctx context.Context, gvk schema.GroupVersionKind, ignore func(key, *metav1.PartialObjectMetadata) bool,
+) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	var found []string
@@ -429,7 +454,8 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 // unmark removes the owner from an object that stays. The label of its module stays, so that the module can own it
 // again.
 func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) error {
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy, v1beta2.AnnotationOwnedBy)
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null},"annotations":{%q:null}}}`, v1beta2.LabelManagedBy,
+		v1beta2.AnnotationOwnedBy)
 	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)))
 }
 
@@ -437,6 +463,8 @@ func (a *actor) unmark(ctx context.Context, o *metav1.PartialObjectMetadata) err
 func unmanaged(m *v1beta2.Manifest) outcome {
 	return outcome{
 		inventory: m.Status.Synced, state: v1beta2.StateUnmanaged,
-		ready: finding{reason: v1beta2.ReasonUnmanaged, message: "module is unmanaged; its resources are left in place"},
+		ready: finding{
+			reason: v1beta2.ReasonUnmanaged, message: "module is unmanaged; its resources are left in place",
+		},
 	}
 }

@@ -54,9 +54,8 @@ func TestManifestWithoutARemovalKeepsItsModule(t *testing.T) {
 	before := m.DeepCopy()
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationRemoval, v1beta2.True)
 	require.NoError(t, w.client.Patch(t.Context(), m, client.MergeFrom(before)))
-	w.eventually(
-		"the manifest is gone once a bundle removes it",
-		func() bool { return !w.exists(&v1beta2.Manifest{}, home, "sample") },
-	)
+	w.eventually("the manifest is gone once a bundle removes it", func() bool {
+		return !w.exists(&v1beta2.Manifest{}, home, "sample")
+	})
 	require.False(t, w.exists(&appsv1.Deployment{}, home, "sample-manager"))
 }

@@ -121,15 +121,15 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (findin
 			}
 		}
 	}
-	uses, err := images.Rewrite(
-		objects,
-		images.Rewriting{Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors, Paths: rules.ImagePaths},
-	)
+	uses, err := images.Rewrite(objects, images.Rewriting{
+		Localized: m.Spec.LocalizedImages, Mirrors: rules.Mirrors, Paths: rules.ImagePaths,
+	})
 	if err != nil {
 		return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: err.Error()}
 	}
 	if rules.ImagePullSecret != "" {
-		if err := images.AddPullSecret(objects, rules.ImagePullSecret, func(o *unstructured.Unstructured) bool { return isManager(m, o) }); err != nil {
+		if err := images.AddPullSecret(objects, rules.ImagePullSecret,
+			func(o *unstructured.Unstructured) bool { return isManager(m, o) }); err != nil {
 			return finding{}, &finding{reason: v1beta2.ReasonImagesBroken, message: err.Error()}
 		}
 	}

@@ -51,7 +51,8 @@ func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (
 	if len(missing) > 0 {
 		return rights, &finding{
 			reason: v1beta2.ReasonForbidden,
-			message: fmt.Sprintf("nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
+			message: fmt.Sprintf(
+				"nothing was applied: %s may not %s: grant it that, or remove the objects from the module",
 				a.user, firstFew(missing)),
 		}, nil
 	}
@@ -118,12 +119,8 @@ func (a *actor) may(ctx context.Context, r guard.Right) (bool, error) {
 // with more rights than its own, or an object that a policy forbids. Other errors appear when the object is applied.
 func (a *actor) refused(ctx context.Context, p plan) (*finding, error) {
 	for _, o := range slices.Concat(p.shared, slices.Concat(p.stages[:]...)) {
-		err := a.cluster.Apply(
-			ctx,
-			client.ApplyConfigurationFromUnstructured(o.DeepCopy()),
-			client.DryRunAll,
-			client.ForceOwnership,
-		)
+		err := a.cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.DryRunAll,
+			client.ForceOwnership)
 		switch {
 		case apierrors.IsForbidden(err):
 			why := v1beta2.ReasonForbidden

@@ -72,19 +72,13 @@ func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
 
 	t.Log("a module that asks for more gets nothing at all, and hears what it lacks")
 	w.wants("greedy", aConfigMap("greedy")+secret)
-	w.state(
-		"greedy",
-		v1beta2.StateError,
-		`system:serviceaccount:kyma-system:modules may not create secrets "stolen" in namespace default`,
-	)
+	w.state("greedy", v1beta2.StateError,
+		`system:serviceaccount:kyma-system:modules may not create secrets "stolen" in namespace default`)
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "greedy"))
 	require.Empty(t, w.manifest("greedy").Status.Synced)
 	w.wants("definer", sampleCRD+aConfigMap("definer"))
-	w.state(
-		"definer",
-		v1beta2.StateError,
-		`may not create customresourcedefinitions.apiextensions.k8s.io "samples.example.kyma-project.io"`,
-	)
+	w.state("definer", v1beta2.StateError,
+		`may not create customresourcedefinitions.apiextensions.k8s.io "samples.example.kyma-project.io"`)
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "definer"))
 
 	t.Log("a module that the operator trusts has the agent's rights")
@@ -95,24 +89,20 @@ func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
 	w.allows("binders", rule(rbacv1.GroupName, "clusterrolebindings", writing...))
 	w.wants(
 		"climber",
-		aConfigMap(
-			"climber",
-		)+"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: climber}\n"+
-			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: [{kind: ServiceAccount, name: climber, namespace: kyma-system}]\n",
+		aConfigMap("climber")+
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: climber}\n"+
+			"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\nsubjects: "+
+			"[{kind: ServiceAccount, name: climber, namespace: kyma-system}]\n",
 	)
-	w.state(
-		"climber",
-		v1beta2.StateError,
-		"nothing was applied: system:serviceaccount:kyma-system:modules may not write ClusterRoleBinding climber",
-	)
+	w.state("climber", v1beta2.StateError,
+		"nothing was applied: system:serviceaccount:kyma-system:modules may not write ClusterRoleBinding climber")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "climber"))
 
 	t.Log("drift is put right with the same rights and no others")
 	w.allows("modules", rule("", "configmaps", "get", "create", "delete"))
-	require.NoError(
-		t,
-		w.client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "fits"}}),
-	)
+	require.NoError(t, w.client.Delete(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "fits"},
+	}))
 	w.state("fits", v1beta2.StateError, `cannot patch resource "configmaps"`)
 	w.allows("modules", rule("", "configmaps", writing...))
 	w.state("fits", v1beta2.StateReady, "")
@@ -120,11 +110,8 @@ func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
 	t.Log("so is a module removed")
 	w.allows("modules", rule("", "configmaps", "get", "create", "patch"))
 	w.remove("fits")
-	w.state(
-		"fits",
-		v1beta2.StateError,
-		`User "system:serviceaccount:kyma-system:modules" cannot delete resource "configmaps"`,
-	)
+	w.state("fits", v1beta2.StateError,
+		`User "system:serviceaccount:kyma-system:modules" cannot delete resource "configmaps"`)
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "fits"))
 	w.allows("modules", rule("", "configmaps", writing...))
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "fits") })
@@ -135,23 +122,15 @@ func TestMissingWatchRightIsReported(t *testing.T) {
 	w := newWorld(t)
 	w.halt()
 	agent := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "system:serviceaccount:kyma-system:skr-agent"}
-	w.grants(
-		"agent",
-		agent,
-		rule(v1beta2.GroupVersion.Group, "*", "get", "list", "watch", "patch"),
-		rule("", "secrets", "get", "list"),
-		rule("events.k8s.io", "events", "create", "patch"),
-		rule("", "configmaps", "get", "create", "patch", "delete"),
-	)
+	w.grants("agent", agent, rule(v1beta2.GroupVersion.Group, "*", "get", "list", "watch", "patch"),
+		rule("", "secrets", "get", "list"), rule("events.k8s.io", "events", "create", "patch"),
+		rule("", "configmaps", "get", "create", "patch", "delete"))
 	w.config = rest.CopyConfig(w.config)
 	w.config.Impersonate.UserName = agent.Name
 	w.start()
 	w.wants("unseen", aConfigMap("unseen"))
-	w.state(
-		"unseen",
-		v1beta2.StateError,
-		`watch ConfigMap for drift: configmaps is forbidden: User "`+agent.Name+`" cannot list resource "configmaps"`,
-	)
+	w.state("unseen", v1beta2.StateError, `watch ConfigMap for drift: configmaps is forbidden: User "`+agent.Name+
+		`" cannot list resource "configmaps"`)
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "unseen"))
 	w.grants("watching", agent, rule("", "configmaps", "list", "watch"))
 	w.state("unseen", v1beta2.StateReady, "")
@@ -175,7 +154,8 @@ func TestModuleCannotChangeAgentSecrets(t *testing.T) {
 		}
 	}
 	w.wants("attacker", aConfigMap("attacker"), asDefaultCR)
-	w.state("attacker", v1beta2.StateError, "Secret kyma-system/skr-agent-key: has a name that is reserved for the agent")
+	w.state("attacker", v1beta2.StateError,
+		"Secret kyma-system/skr-agent-key: has a name that is reserved for the agent")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "attacker"))
 	w.remove("attacker")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "attacker") })

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	gone = "[{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, name: gone, uid: 11111111-1111-1111-1111-111111111111}]"
+	gone = "[{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, name: gone, uid: " +
+		"11111111-1111-1111-1111-111111111111}]"
 	pods = "containers: [{name: a, image: b}]"
 )
 
@@ -28,37 +29,45 @@ func namespaceWith(name, fields string) string {
 }
 
 func clusterRole(labels, rules string) string {
-	return "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine, labels: {" + labels + "}}\nrules: [" + rules + "]"
+	return "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine, labels: {" + labels +
+		"}}\nrules: [" + rules + "]"
 }
 
 func bindingOf(kind, namespace, role, subject string) string {
 	return "apiVersion: rbac.authorization.k8s.io/v1\nkind: " + kind + "\nmetadata: {name: mine" + namespace + "}\n" +
-		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: " + role + "}\nsubjects: [" + subject + "]"
+		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: " + role + "}\nsubjects: [" + subject +
+		"]"
 }
 
 func volumeOf(source string) string {
-	return "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: mine}\nspec: {capacity: {storage: 1Gi}, accessModes: [ReadOnlyMany], " + source + "}"
+	return "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: mine}\nspec: {capacity: {storage: 1Gi}, " +
+		"accessModes: [ReadOnlyMany], " + source + "}"
 }
 
 func storageClass(parameters string) string {
-	return "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: mine}\nprovisioner: example.org/d\nparameters: {" + parameters + "}"
+	return "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: mine}\nprovisioner: " +
+		"example.org/d\nparameters: {" + parameters + "}"
 }
 
 func level(name, limited string) string {
-	return "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: " + name + "}\nspec: {type: Limited, limited: {" + limited + "}}"
+	return "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: " + name +
+		"}\nspec: {type: Limited, limited: {" + limited + "}}"
 }
 
 func flowOf(subject string) string {
-	return "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: mine}\nspec: {matchingPrecedence: 9000, priorityLevelConfiguration: {name: workload-low}, " +
+	return "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: mine}\nspec: " +
+		"{matchingPrecedence: 9000, priorityLevelConfiguration: {name: workload-low}, " +
 		"rules: [{subjects: [" + subject + "], nonResourceRules: [{verbs: ['*'], nonResourceURLs: ['*']}]}]}"
 }
 
 func policyOf(version, kind, namespace, spec string) string {
-	return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: mine" + namespace + "}\nspec: {" + spec + "}"
+	return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: mine" + namespace + "}\nspec: {" + spec +
+		"}"
 }
 
 func podIn(namespace, spec string) string {
-	return "apiVersion: v1\nkind: Pod\nmetadata: {name: mine, namespace: " + namespace + "}\nspec: {" + pods + spec + "}"
+	return "apiVersion: v1\nkind: Pod\nmetadata: {name: mine, namespace: " + namespace + "}\nspec: {" + pods + spec +
+		"}"
 }
 
 // ruleCases are objects with the rule that refuses them, empty for objects that modules may have.
@@ -72,77 +81,269 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 		anp       = "policy.networking.k8s.io/v1alpha1"
 	)
 	return map[string]struct{ yaml, rule string }{
-		"priority level with all shares":           {level("mine", "nominalConcurrencyShares: 2147483647, limitResponse: {type: Reject}"), "priority-level"},
-		"priority level with many queues":          {level("mine", "nominalConcurrencyShares: 5, limitResponse: {type: Queue, queuing: {queues: 1000000, handSize: 1, queueLengthLimit: 50}}"), "priority-level"},
-		"priority level of Kubernetes":             {level("workload-low", "nominalConcurrencyShares: 1, limitResponse: {type: Queue, queuing: {queues: 64, handSize: 6, queueLengthLimit: 50}}"), "priority-level"},
-		"small priority level":                     {level("mine", "nominalConcurrencyShares: 30, limitResponse: {type: Reject}"), ""},
-		"flow of the agent":                        {flowOf("{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}"), "request-flow"},
-		"flow of nodes":                            {flowOf("{kind: Group, group: {name: 'system:nodes'}}"), "request-flow"},
-		"flow of the garbage collector":            {flowOf("{kind: User, user: {name: 'system:serviceaccount:kube-system:generic-garbage-collector'}}"), "request-flow"},
-		"flow of the module":                       {flowOf("{kind: ServiceAccount, serviceAccount: {namespace: mine, name: keda}}"), ""},
-		"volume with the agent's key":              {volumeOf(csi + "nodePublishSecretRef: " + agentKey + "}"), "secret-reference"},
-		"volume that stages the agent's key":       {volumeOf(csi + "nodeStageSecretRef: " + agentKey + "}"), "secret-reference"},
-		"iSCSI volume with the agent's key":        {volumeOf("iscsi: {targetPortal: '1.1.1.1', iqn: 'iqn.2001-04.com.example:a', lun: 0, chapAuthSession: true, secretRef: " + agentKey + "}"), "secret-reference"},
-		"Azure volume with the agent's key":        {volumeOf("azureFile: {shareName: s, secretName: skr-agent-key, secretNamespace: kyma-system}"), "secret-reference"},
-		"volume with the module's Secret":          {volumeOf(csi + "nodePublishSecretRef: {name: mine, namespace: kyma-system}}"), ""},
-		"storage class with the agent's key":       {storageClass("csi.storage.k8s.io/node-publish-secret-name: skr-agent-key, csi.storage.k8s.io/node-publish-secret-namespace: kyma-system"), "secret-reference"},
-		"storage class of an old driver":           {storageClass("adminSecretName: skr-agent-key, adminSecretNamespace: kyma-system"), "secret-reference"},
-		"storage class with a template":            {storageClass("csi.storage.k8s.io/node-publish-secret-name: \"${pvc.annotations['a']}\", csi.storage.k8s.io/node-publish-secret-namespace: '${pvc.namespace}'"), "secret-reference"},
-		"storage class with names of claims":       {storageClass("csi.storage.k8s.io/node-publish-secret-name: '${pvc.name}', csi.storage.k8s.io/node-publish-secret-namespace: '${pvc.namespace}'"), ""},
-		"policy that denies all namespaces":        {policyOf(anp, "AdminNetworkPolicy", "", "priority: 1, subject: {namespaces: {}}"), "network"},
-		"policy by a label of namespaces":          {policyOf(anp, "AdminNetworkPolicy", "", "priority: 1, subject: {pods: {namespaceSelector: {matchLabels: {a: b}}, podSelector: {}}}"), "network"},
-		"policy for other namespaces":              {policyOf(anp, "AdminNetworkPolicy", "", "priority: 1, subject: {namespaces: "+elsewhere+"}"), ""},
-		"baseline policy":                          {policyOf(anp, "BaselineAdminNetworkPolicy", "", "subject: {namespaces: {}}"), "network"},
-		"Cilium policy for all pods":               {policyOf("cilium.io/v2", "CiliumClusterwideNetworkPolicy", "", "endpointSelector: {}, egressDeny: [{}]"), "network"},
-		"Cilium policy for nodes":                  {policyOf("cilium.io/v2", "CiliumClusterwideNetworkPolicy", "", "nodeSelector: {}, egressDeny: [{}]"), "network"},
-		"Cilium policy for another namespace":      {policyOf("cilium.io/v2", "CiliumClusterwideNetworkPolicy", "", "endpointSelector: {matchLabels: {'k8s:io.kubernetes.pod.namespace': mine}}"), ""},
-		"Cilium policy that denies in kyma-system": {policyOf("cilium.io/v2", "CiliumNetworkPolicy", inHome, "endpointSelector: {}, egressDeny: [{}]"), "network"},
-		"Cilium policy that allows in kyma-system": {policyOf("cilium.io/v2", "CiliumNetworkPolicy", inHome, "endpointSelector: {}, egress: [{}]"), ""},
-		"Calico policy for all namespaces":         {policyOf("projectcalico.org/v3", "GlobalNetworkPolicy", "", "types: [Egress]"), "network"},
-		"Calico policy for other namespaces":       {policyOf("projectcalico.org/v3", "GlobalNetworkPolicy", "", "namespaceSelector: \"projectcalico.org/name != 'kyma-system'\""), ""},
-		"Antrea policy for all pods":               {policyOf("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", "", "appliedTo: [{podSelector: {}}]"), "network"},
-		"Antrea policy for other namespaces":       {policyOf("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", "", "appliedTo: [{namespaceSelector: "+elsewhere+"}]"), ""},
-		"NetworkPolicy of Kubernetes":              {"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: mine, namespace: kyma-system}\nspec: {podSelector: {}, policyTypes: [Egress]}", ""},
-		"role of operators in edit":                {clusterRole(aggregate, "{apiGroups: [kyma-pull.dev], resources: [agents], verbs: [change]}"), "granted-rights"},
-		"role of operators":                        {clusterRole("a: b", "{apiGroups: [kyma-pull.dev], resources: [agents], verbs: ['*']}"), "granted-rights"},
-		"all rights in edit":                       {clusterRole(aggregate, "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "granted-rights"},
-		"Manifests in edit":                        {clusterRole(aggregate, "{apiGroups: [operator.kyma-project.io], resources: [manifests], verbs: [patch]}"), "granted-rights"},
-		"the module's kind in edit":                {clusterRole(aggregate, "{apiGroups: [operator.kyma-project.io], resources: [kedas], verbs: [patch]}"), ""},
-		"all rights for the module":                {clusterRole("a: b", "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), ""},
-		"all rights for all users":                 {bindingOf("ClusterRoleBinding", "", "cluster-admin", "{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:authenticated'}"), "granted-rights"},
-		"the agent's rights for the module":        {bindingOf("ClusterRoleBinding", "", "skr-agent", "{apiGroup: rbac.authorization.k8s.io, kind: User, name: a}"), "agent-rights"},
-		"other rights for the agent":               {bindingOf("RoleBinding", ", namespace: mine", "view", "{kind: ServiceAccount, name: skr-agent, namespace: kyma-system}"), "agent-rights"},
-		"role without rules":                       {"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine}", ""},
-		"rights for the module":                    {bindingOf("RoleBinding", ", namespace: mine", "view", "{kind: ServiceAccount, name: keda, namespace: kyma-system}"), ""},
-		"missing owner of kyma-system":             {namespaceWith("kyma-system", "ownerReferences: "+gone), "shared-namespace"},
-		"missing owner of kube-system":             {namespaceWith("kube-system", "ownerReferences: "+gone), "shared-namespace"},
-		"missing owner of default":                 {namespaceWith("default", "ownerReferences: "+gone), "shared-namespace"},
-		"finalizer of kyma-system":                 {namespaceWith("kyma-system", "finalizers: [thief.example/hold]"), "shared-namespace"},
-		"finalizer of kube-node-lease":             {namespaceWith("kube-node-lease", "finalizers: [thief.example/hold]"), "shared-namespace"},
-		"proxy for kyma-system":                    {namespaceWith("kyma-system", "labels: {istio.io/dataplane-mode: ambient}"), "shared-namespace"},
-		"pod security of default":                  {namespaceWith("default", "labels: {pod-security.kubernetes.io/enforce: privileged}"), "shared-namespace"},
-		"label of kyma-system":                     {namespaceWith("kyma-system", "labels: {a: b}"), ""},
-		"namespace of the module":                  {namespaceWith("mine", "finalizers: [mine.example/hold]"), ""},
-		"server for the agent's group":             {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1beta9.operator.kyma-project.io}\nspec: {group: operator.kyma-project.io, version: v1beta9, groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: a, namespace: mine}}", "agent-api"},
-		"server for Leases":                        {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1beta9.coordination.k8s.io}\nspec: {group: coordination.k8s.io, version: v1beta9, groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: a, namespace: mine}}", "kubernetes-api"},
-		"server for metrics":                       {"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: v1beta1.external.metrics.k8s.io}\nspec: {group: external.metrics.k8s.io, version: v1beta1, groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: a, namespace: mine}}", ""},
-		"address of the API server":                {"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: more, namespace: default, labels: {kubernetes.io/service-name: kubernetes}}\naddressType: IPv4\nendpoints: []", "kubernetes-api"},
-		"address of another server":                {"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: more, namespace: default, labels: {kubernetes.io/service-name: mine}}\naddressType: IPv4\nendpoints: []", ""},
-		"definition of Kymas":                      {"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: kymas.operator.kyma-project.io, labels: {a: b}}", "agent-definition"},
-		"the agent's Lease":                        {"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: skr-agent.kyma-pull.dev, namespace: kyma-system}", "agent-object"},
-		"the API server's CA":                      {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}", "trusted-ca"},
-		"CronJob as the agent":                     {"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: mine, namespace: kyma-system}\nspec: {schedule: '0 0 * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, serviceAccountName: skr-agent, " + pods + "}}}}}", "agent-pods"},
-		"ReplicationController as the agent":       {"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: mine, namespace: kyma-system}\nspec: {selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {serviceAccountName: skr-agent, " + pods + "}}}", "agent-pods"},
-		"Pod with the agent's key among files":     {podIn("kyma-system", ", volumes: [{name: v, projected: {sources: [{secret: {name: skr-agent-key}}]}}]"), "agent-pods"},
-		"Pod with the agent's key for a driver":    {podIn("kyma-system", ", volumes: [{name: v, cephfs: {monitors: [a], secretRef: {name: skr-agent-key}}}]"), "agent-pods"},
-		"Pod that looks like the agent":            {"apiVersion: v1\nkind: Pod\nmetadata: {name: mine, namespace: kyma-system, labels: {app.kubernetes.io/name: skr-agent}}\nspec: {" + pods + "}", "pods-like-agent"},
-		"autoscaler of the agent":                  {policyOf("autoscaling/v2", "HorizontalPodAutoscaler", inHome, "maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: skr-agent}"), "agent-scale"},
-		"quota of kyma-system":                     {policyOf("v1", "ResourceQuota", inHome, "hard: {secrets: '0'}"), "namespace-limits"},
-		"limits of kyma-system":                    {policyOf("v1", "LimitRange", inHome, "limits: [{type: Container, max: {memory: 1Mi}}]"), "namespace-limits"},
-		"quota of the module's namespace":          {policyOf("v1", "ResourceQuota", ", namespace: mine", "hard: {secrets: '0'}"), ""},
-		"PriorityClass":                            {"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: mine}\nvalue: 1000", ""},
-		"missing owner of a ConfigMap":             {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: kyma-system, ownerReferences: " + gone + "}", "owner"},
-		"webhook on everything":                    {"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: mine}\nwebhooks: [{name: a.example.org, sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: 'https://127.0.0.1:1'}, rules: [{apiGroups: ['*'], apiVersions: ['*'], resources: ['*'], operations: ['*']}]}]", "interception"},
+		"priority level with all shares": {
+			level("mine", "nominalConcurrencyShares: 2147483647, limitResponse: {type: Reject}"), "priority-level",
+		},
+		"priority level with many queues": {
+			level("mine",
+				"nominalConcurrencyShares: 5, limitResponse: {type: Queue, queuing: {queues: 1000000, handSize: 1, "+
+					"queueLengthLimit: 50}}"), "priority-level",
+		},
+		"priority level of Kubernetes": {
+			level("workload-low",
+				"nominalConcurrencyShares: 1, limitResponse: {type: Queue, queuing: {queues: 64, handSize: 6, "+
+					"queueLengthLimit: 50}}"), "priority-level",
+		},
+		"small priority level": {
+			level("mine", "nominalConcurrencyShares: 30, limitResponse: {type: Reject}"), "",
+		},
+		"flow of the agent": {
+			flowOf("{kind: ServiceAccount, serviceAccount: {namespace: kyma-system, name: skr-agent}}"), "request-flow",
+		},
+		"flow of nodes": {
+			flowOf("{kind: Group, group: {name: 'system:nodes'}}"), "request-flow",
+		},
+		"flow of the garbage collector": {
+			flowOf("{kind: User, user: {name: 'system:serviceaccount:kube-system:generic-garbage-collector'}}"),
+			"request-flow",
+		},
+		"flow of the module": {
+			flowOf("{kind: ServiceAccount, serviceAccount: {namespace: mine, name: keda}}"), "",
+		},
+		"volume with the agent's key": {
+			volumeOf(csi + "nodePublishSecretRef: " + agentKey + "}"), "secret-reference",
+		},
+		"volume that stages the agent's key": {
+			volumeOf(csi + "nodeStageSecretRef: " + agentKey + "}"), "secret-reference",
+		},
+		"iSCSI volume with the agent's key": {
+			volumeOf(
+				"iscsi: {targetPortal: '1.1.1.1', iqn: 'iqn.2001-04.com.example:a', lun: 0, chapAuthSession: true, " +
+					"secretRef: " + agentKey + "}"), "secret-reference",
+		},
+		"Azure volume with the agent's key": {
+			volumeOf("azureFile: {shareName: s, secretName: skr-agent-key, secretNamespace: kyma-system}"),
+			"secret-reference",
+		},
+		"volume with the module's Secret": {
+			volumeOf(csi + "nodePublishSecretRef: {name: mine, namespace: kyma-system}}"), "",
+		},
+		"storage class with the agent's key": {
+			storageClass(
+				"csi.storage.k8s.io/node-publish-secret-name: skr-agent-key, " +
+					"csi.storage.k8s.io/node-publish-secret-namespace: kyma-system"), "secret-reference",
+		},
+		"storage class of an old driver": {
+			storageClass("adminSecretName: skr-agent-key, adminSecretNamespace: kyma-system"), "secret-reference",
+		},
+		"storage class with a template": {
+			storageClass(
+				"csi.storage.k8s.io/node-publish-secret-name: \"${pvc.annotations['a']}\", " +
+					"csi.storage.k8s.io/node-publish-secret-namespace: '${pvc.namespace}'"), "secret-reference",
+		},
+		"storage class with names of claims": {
+			storageClass(
+				"csi.storage.k8s.io/node-publish-secret-name: '${pvc.name}', " +
+					"csi.storage.k8s.io/node-publish-secret-namespace: '${pvc.namespace}'"), "",
+		},
+		"policy that denies all namespaces": {
+			policyOf(anp, "AdminNetworkPolicy", "", "priority: 1, subject: {namespaces: {}}"), "network",
+		},
+		"policy by a label of namespaces": {
+			policyOf(anp, "AdminNetworkPolicy", "",
+				"priority: 1, subject: {pods: {namespaceSelector: {matchLabels: {a: b}}, podSelector: {}}}"), "network",
+		},
+		"policy for other namespaces": {
+			policyOf(anp, "AdminNetworkPolicy", "", "priority: 1, subject: {namespaces: "+elsewhere+"}"), "",
+		},
+		"baseline policy": {
+			policyOf(anp, "BaselineAdminNetworkPolicy", "", "subject: {namespaces: {}}"), "network",
+		},
+		"Cilium policy for all pods": {
+			policyOf("cilium.io/v2", "CiliumClusterwideNetworkPolicy", "", "endpointSelector: {}, egressDeny: [{}]"),
+			"network",
+		},
+		"Cilium policy for nodes": {
+			policyOf("cilium.io/v2", "CiliumClusterwideNetworkPolicy", "", "nodeSelector: {}, egressDeny: [{}]"),
+			"network",
+		},
+		"Cilium policy for another namespace": {
+			policyOf("cilium.io/v2", "CiliumClusterwideNetworkPolicy", "",
+				"endpointSelector: {matchLabels: {'k8s:io.kubernetes.pod.namespace': mine}}"), "",
+		},
+		"Cilium policy that denies in kyma-system": {
+			policyOf("cilium.io/v2", "CiliumNetworkPolicy", inHome, "endpointSelector: {}, egressDeny: [{}]"),
+			"network",
+		},
+		"Cilium policy that allows in kyma-system": {
+			policyOf("cilium.io/v2", "CiliumNetworkPolicy", inHome, "endpointSelector: {}, egress: [{}]"), "",
+		},
+		"Calico policy for all namespaces": {
+			policyOf("projectcalico.org/v3", "GlobalNetworkPolicy", "", "types: [Egress]"), "network",
+		},
+		"Calico policy for other namespaces": {
+			policyOf("projectcalico.org/v3", "GlobalNetworkPolicy", "",
+				"namespaceSelector: \"projectcalico.org/name != 'kyma-system'\""), "",
+		},
+		"Antrea policy for all pods": {
+			policyOf("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", "", "appliedTo: [{podSelector: {}}]"), "network",
+		},
+		"Antrea policy for other namespaces": {
+			policyOf("crd.antrea.io/v1beta1", "ClusterNetworkPolicy", "", "appliedTo: [{namespaceSelector: "+elsewhere+
+				"}]"), "",
+		},
+		"NetworkPolicy of Kubernetes": {
+			"apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: mine, namespace: " +
+				"kyma-system}\nspec: {podSelector: {}, policyTypes: [Egress]}", "",
+		},
+		"role of operators in edit": {
+			clusterRole(aggregate, "{apiGroups: [kyma-pull.dev], resources: [agents], verbs: [change]}"),
+			"granted-rights",
+		},
+		"role of operators": {
+			clusterRole("a: b", "{apiGroups: [kyma-pull.dev], resources: [agents], verbs: ['*']}"), "granted-rights",
+		},
+		"all rights in edit": {
+			clusterRole(aggregate, "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "granted-rights",
+		},
+		"Manifests in edit": {
+			clusterRole(aggregate, "{apiGroups: [operator.kyma-project.io], resources: [manifests], verbs: [patch]}"),
+			"granted-rights",
+		},
+		"the module's kind in edit": {
+			clusterRole(aggregate, "{apiGroups: [operator.kyma-project.io], resources: [kedas], verbs: [patch]}"), "",
+		},
+		"all rights for the module": {
+			clusterRole("a: b", "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "",
+		},
+		"all rights for all users": {
+			bindingOf("ClusterRoleBinding", "", "cluster-admin",
+				"{apiGroup: rbac.authorization.k8s.io, kind: Group, name: 'system:authenticated'}"), "granted-rights",
+		},
+		"the agent's rights for the module": {
+			bindingOf("ClusterRoleBinding", "", "skr-agent",
+				"{apiGroup: rbac.authorization.k8s.io, kind: User, name: a}"), "agent-rights",
+		},
+		"other rights for the agent": {
+			bindingOf("RoleBinding", ", namespace: mine", "view",
+				"{kind: ServiceAccount, name: skr-agent, namespace: kyma-system}"), "agent-rights",
+		},
+		"role without rules": {
+			"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine}", "",
+		},
+		"rights for the module": {
+			bindingOf("RoleBinding", ", namespace: mine", "view",
+				"{kind: ServiceAccount, name: keda, namespace: kyma-system}"), "",
+		},
+		"missing owner of kyma-system": {
+			namespaceWith("kyma-system", "ownerReferences: "+gone), "shared-namespace",
+		},
+		"missing owner of kube-system": {
+			namespaceWith("kube-system", "ownerReferences: "+gone), "shared-namespace",
+		},
+		"missing owner of default": {
+			namespaceWith("default", "ownerReferences: "+gone), "shared-namespace",
+		},
+		"finalizer of kyma-system": {
+			namespaceWith("kyma-system", "finalizers: [thief.example/hold]"), "shared-namespace",
+		},
+		"finalizer of kube-node-lease": {
+			namespaceWith("kube-node-lease", "finalizers: [thief.example/hold]"), "shared-namespace",
+		},
+		"proxy for kyma-system": {
+			namespaceWith("kyma-system", "labels: {istio.io/dataplane-mode: ambient}"), "shared-namespace",
+		},
+		"pod security of default": {
+			namespaceWith("default", "labels: {pod-security.kubernetes.io/enforce: privileged}"), "shared-namespace",
+		},
+		"label of kyma-system":    {namespaceWith("kyma-system", "labels: {a: b}"), ""},
+		"namespace of the module": {namespaceWith("mine", "finalizers: [mine.example/hold]"), ""},
+		"server for the agent's group": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: " +
+				"v1beta9.operator.kyma-project.io}\nspec: {group: operator.kyma-project.io, version: v1beta9, " +
+				"groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: a, " +
+				"namespace: mine}}", "agent-api",
+		},
+		"server for Leases": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: " +
+				"v1beta9.coordination.k8s.io}\nspec: {group: coordination.k8s.io, version: v1beta9, " +
+				"groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: a, " +
+				"namespace: mine}}", "kubernetes-api",
+		},
+		"server for metrics": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: " +
+				"v1beta1.external.metrics.k8s.io}\nspec: {group: external.metrics.k8s.io, version: v1beta1, " +
+				"groupPriorityMinimum: 1, versionPriority: 1, insecureSkipTLSVerify: true, service: {name: a, " +
+				"namespace: mine}}", "",
+		},
+		"address of the API server": {
+			"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: more, namespace: default, " +
+				"labels: {kubernetes.io/service-name: kubernetes}}\naddressType: IPv4\nendpoints: []", "kubernetes-api",
+		},
+		"address of another server": {
+			"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: more, namespace: default, " +
+				"labels: {kubernetes.io/service-name: mine}}\naddressType: IPv4\nendpoints: []", "",
+		},
+		"definition of Kymas": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: " +
+				"kymas.operator.kyma-project.io, labels: {a: b}}", "agent-definition",
+		},
+		"the agent's Lease": {
+			"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: skr-agent.kyma-pull.dev, namespace: " +
+				"kyma-system}", "agent-object",
+		},
+		"the API server's CA": {
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: kube-root-ca.crt, namespace: kyma-system}", "trusted-ca",
+		},
+		"CronJob as the agent": {
+			"apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: mine, namespace: kyma-system}\nspec: {schedule: " +
+				"'0 0 * * *', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, serviceAccountName: " +
+				"skr-agent, " + pods + "}}}}}", "agent-pods",
+		},
+		"ReplicationController as the agent": {
+			"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: mine, namespace: kyma-system}\nspec: " +
+				"{selector: {a: b}, template: {metadata: {labels: {a: b}}, spec: {serviceAccountName: skr-agent, " +
+				pods + "}}}", "agent-pods",
+		},
+		"Pod with the agent's key among files": {
+			podIn("kyma-system", ", volumes: [{name: v, projected: {sources: [{secret: {name: skr-agent-key}}]}}]"),
+			"agent-pods",
+		},
+		"Pod with the agent's key for a driver": {
+			podIn("kyma-system", ", volumes: [{name: v, cephfs: {monitors: [a], secretRef: {name: skr-agent-key}}}]"),
+			"agent-pods",
+		},
+		"Pod that looks like the agent": {
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: mine, namespace: kyma-system, labels: " +
+				"{app.kubernetes.io/name: skr-agent}}\nspec: {" + pods + "}", "pods-like-agent",
+		},
+		"autoscaler of the agent": {
+			policyOf("autoscaling/v2", "HorizontalPodAutoscaler", inHome,
+				"maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: skr-agent}"),
+			"agent-scale",
+		},
+		"quota of kyma-system": {
+			policyOf("v1", "ResourceQuota", inHome, "hard: {secrets: '0'}"), "namespace-limits",
+		},
+		"limits of kyma-system": {
+			policyOf("v1", "LimitRange", inHome, "limits: [{type: Container, max: {memory: 1Mi}}]"), "namespace-limits",
+		},
+		"quota of the module's namespace": {
+			policyOf("v1", "ResourceQuota", ", namespace: mine", "hard: {secrets: '0'}"), "",
+		},
+		"PriorityClass": {
+			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: mine}\nvalue: 1000", "",
+		},
+		"missing owner of a ConfigMap": {
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: kyma-system, ownerReferences: " + gone +
+				"}", "owner",
+		},
+		"webhook on everything": {
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
+				"mine}\nwebhooks: [{name: a.example.org, sideEffects: None, admissionReviewVersions: [v1], " +
+				"clientConfig: {url: 'https://127.0.0.1:1'}, rules: [{apiGroups: ['*'], apiVersions: ['*'], " +
+				"resources: ['*'], operations: ['*']}]}]", "interception",
+		},
 	}
 }
 
@@ -155,40 +356,61 @@ func generated(random *rand.Rand) string {
 	namespace := func() string { return pick("kyma-system", "mine", "default") }
 	switch random.IntN(10) {
 	case 0:
-		return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}", pick("Secret", "ConfigMap", "ServiceAccount"), name(), namespace())
+		return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}",
+			pick("Secret", "ConfigMap", "ServiceAccount"), name(), namespace())
 	case 1:
-		return podIn(namespace(), fmt.Sprintf(", serviceAccountName: %s, imagePullSecrets: [{name: %s}]", name(), name()))
+		return podIn(namespace(),
+			fmt.Sprintf(", serviceAccountName: %s, imagePullSecrets: [{name: %s}]", name(), name()))
 	case 2:
-		return podIn(namespace(), fmt.Sprintf(", volumes: [{name: v, %s}]", pick("secret: {secretName: "+name()+"}", "rbd: {monitors: [a], image: i, secretRef: {name: "+name()+"}}",
-			"csi: {driver: d.example.org, nodePublishSecretRef: {name: "+name()+"}}", "azureFile: {shareName: s, secretName: "+name()+"}")))
+		return podIn(namespace(),
+			fmt.Sprintf(", volumes: [{name: v, %s}]",
+				pick("secret: {secretName: "+name()+"}", "rbd: {monitors: [a], image: i, secretRef: {name: "+name()+
+					"}}",
+					"csi: {driver: d.example.org, nodePublishSecretRef: {name: "+name()+"}}",
+					"azureFile: {shareName: s, secretName: "+name()+"}")))
 	case 3:
 		return volumeOf(fmt.Sprintf("csi: {driver: d.example.org, volumeHandle: h, %s: {name: %s, namespace: %s}}",
-			pick("controllerExpandSecretRef", "controllerPublishSecretRef", "nodeExpandSecretRef", "nodePublishSecretRef", "nodeStageSecretRef"), name(), namespace()))
+			pick("controllerExpandSecretRef", "controllerPublishSecretRef", "nodeExpandSecretRef",
+				"nodePublishSecretRef", "nodeStageSecretRef"), name(), namespace()))
 	case 4:
-		return storageClass(fmt.Sprintf("csi.storage.k8s.io/%[1]s-secret-name: %[2]s, csi.storage.k8s.io/%[1]s-secret-namespace: %[3]s",
-			pick("provisioner", "node-stage", "controller-expand"), pick(name(), "'${pv.name}'", "'x-${pvc.name}'"), pick(namespace(), "'${pvc.namespace}'")))
+		return storageClass(
+			fmt.Sprintf("csi.storage.k8s.io/%[1]s-secret-name: %[2]s, csi.storage.k8s.io/%[1]s-secret-namespace: %[3]s",
+				pick("provisioner", "node-stage", "controller-expand"), pick(name(), "'${pv.name}'", "'x-${pvc.name}'"),
+				pick(namespace(), "'${pvc.namespace}'")))
 	case 5:
-		return level(pick("mine", "skr-agent-level"), fmt.Sprintf("nominalConcurrencyShares: %d, limitResponse: {type: Reject}", random.IntN(200)))
+		return level(pick("mine", "skr-agent-level"),
+			fmt.Sprintf("nominalConcurrencyShares: %d, limitResponse: {type: Reject}", random.IntN(200)))
 	case 6:
-		return namespaceWith(pick("kyma-system", "default", "kube-system", "kube-public", "mine"), pick("labels: {a: b}", "finalizers: [a.example/b]",
-			"ownerReferences: "+gone, "labels: {pod-security.kubernetes.io/warn: privileged}", "labels: {istio.io/dataplane-mode: none}"))
+		return namespaceWith(pick("kyma-system", "default", "kube-system", "kube-public", "mine"),
+			pick("labels: {a: b}", "finalizers: [a.example/b]",
+				"ownerReferences: "+gone, "labels: {pod-security.kubernetes.io/warn: privileged}",
+				"labels: {istio.io/dataplane-mode: none}"))
 	case 7:
-		return clusterRole(pick("a: b", "rbac.authorization.k8s.io/aggregate-to-view: 'true'"), fmt.Sprintf("{apiGroups: ['%s'], resources: ['%s'], verbs: ['%s']}",
-			pick("*", "kyma-pull.dev", "operator.kyma-project.io", "example.org"), pick("*", "agents", "manifests", "kedas"), pick("*", "get", "patch")))
+		return clusterRole(pick("a: b", "rbac.authorization.k8s.io/aggregate-to-view: 'true'"),
+			fmt.Sprintf("{apiGroups: ['%s'], resources: ['%s'], verbs: ['%s']}",
+				pick("*", "kyma-pull.dev", "operator.kyma-project.io", "example.org"),
+				pick("*", "agents", "manifests", "kedas"), pick("*", "get", "patch")))
 	case 8:
-		return bindingOf("RoleBinding", ", namespace: "+namespace(), pick("view", "edit", name()), fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: %s}", name(), namespace()))
+		return bindingOf("RoleBinding", ", namespace: "+namespace(), pick("view", "edit", name()),
+			fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: %s}", name(), namespace()))
 	}
-	return flowOf(pick("{kind: ServiceAccount, serviceAccount: {namespace: "+pick("kyma-system", "kube-system", "mine")+", name: "+pick("'*'", name())+"}}",
-		"{kind: Group, group: {name: '"+pick("system:masters", "system:serviceaccounts:kyma-system", "system:serviceaccounts:mine", "team")+"'}}",
-		"{kind: User, user: {name: '"+pick("*", "system:kube-scheduler", "system:serviceaccount:mine:a", "system:serviceaccount:kyma-system:skr-agent", "tenant")+"'}}"))
+	return flowOf(pick("{kind: ServiceAccount, serviceAccount: {namespace: "+pick("kyma-system", "kube-system", "mine")+
+		", name: "+pick("'*'", name())+"}}",
+		"{kind: Group, group: {name: '"+
+			pick("system:masters", "system:serviceaccounts:kyma-system", "system:serviceaccounts:mine", "team")+"'}}",
+		"{kind: User, user: {name: '"+
+			pick("*", "system:kube-scheduler", "system:serviceaccount:mine:a",
+				"system:serviceaccount:kyma-system:skr-agent", "tenant")+"'}}"))
 }
 
 func TestAdmissionPoliciesEnforceTheGuardsRules(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	for kind, group := range map[string]string{
-		"AdminNetworkPolicy": "policy.networking.k8s.io/v1alpha1", "BaselineAdminNetworkPolicy": "policy.networking.k8s.io/v1alpha1",
-		"CiliumClusterwideNetworkPolicy": "cilium.io/v2", "GlobalNetworkPolicy": "projectcalico.org/v3", "ClusterNetworkPolicy": "crd.antrea.io/v1beta1",
+		"AdminNetworkPolicy":             "policy.networking.k8s.io/v1alpha1",
+		"BaselineAdminNetworkPolicy":     "policy.networking.k8s.io/v1alpha1",
+		"CiliumClusterwideNetworkPolicy": "cilium.io/v2", "GlobalNetworkPolicy": "projectcalico.org/v3",
+		"ClusterNetworkPolicy": "crd.antrea.io/v1beta1",
 	} {
 		w.definesIn("Cluster", kind, group)
 	}
@@ -199,13 +421,17 @@ func TestAdmissionPoliciesEnforceTheGuardsRules(t *testing.T) {
 		require.NoError(t, w.client.Create(ctx, o))
 	}
 	require.NoError(t, w.client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "mine"}}))
-	module := w.as("module", rule("*", "*", "get", "list", "create", "update", "patch", "delete"), rule("rbac.authorization.k8s.io", "*", "bind", "escalate"))
+	module := w.as("module", rule("*", "*", "get", "list", "create", "update", "patch", "delete"),
+		rule("rbac.authorization.k8s.io", "*", "bind", "escalate"))
 	apply := func(o *unstructured.Unstructured) error {
-		return module.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.FieldOwner("module"), client.ForceOwnership, client.DryRunAll)
+		return module.Apply(ctx, client.ApplyConfigurationFromUnstructured(o.DeepCopy()), client.FieldOwner("module"),
+			client.ForceOwnership, client.DryRunAll)
 	}
 	w.eventually("the policies are in force", func() bool {
-		first := apply(w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system}"))
-		second := apply(w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\n"))
+		first := apply(
+			w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-state, namespace: kyma-system}"))
+		second := apply(
+			w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\n"))
 		return first != nil && second != nil
 	})
 	// compare reports the rule of the guard, and fails if the policies decide differently.
@@ -217,7 +443,8 @@ func TestAdmissionPoliciesEnforceTheGuardsRules(t *testing.T) {
 		switch {
 		case refused && guard.ContentOnly(refusal.Rule) != "":
 		case refused:
-			require.ErrorContains(t, denied, "skr-agent-protection", "the policies accept what the guard refuses: %v\n%s", refusal, yaml)
+			require.ErrorContains(t, denied, "skr-agent-protection",
+				"the policies accept what the guard refuses: %v\n%s", refusal, yaml)
 		default:
 			require.NoError(t, denied, "the policies refuse what the guard accepts:\n%s", yaml)
 		}
@@ -248,9 +475,14 @@ func (w *world) definesIn(scope, kind, apiVersion string) {
 	w.Helper()
 	group, version, _ := strings.Cut(apiVersion, "/")
 	plural := strings.TrimSuffix(strings.ToLower(kind), "y") + "ies"
-	require.NoError(w, w.client.Create(w.Context(), w.object("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+plural+"."+group+
-		", annotations: {api-approved.kubernetes.io: unapproved}}\nspec: {group: "+group+", scope: "+scope+", names: {kind: "+kind+", plural: "+plural+"}, versions: [{name: "+version+
-		", served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}")))
+	require.NoError(w,
+		w.client.Create(w.Context(),
+			w.object("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: "+plural+
+				"."+group+
+				", annotations: {api-approved.kubernetes.io: unapproved}}\nspec: {group: "+group+", scope: "+scope+
+				", names: {kind: "+kind+", plural: "+plural+"}, versions: [{name: "+version+
+				", served: true, storage: true, schema: {openAPIV3Schema: {type: object, "+
+				"x-kubernetes-preserve-unknown-fields: true}}}]}")))
 	w.eventually(kind+" is served", func() bool {
 		found := &unstructured.UnstructuredList{}
 		found.SetAPIVersion(apiVersion)

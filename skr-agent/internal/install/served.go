@@ -69,10 +69,9 @@ func isUnserved(err error) bool {
 	if !apierrors.IsNotFound(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return false
 	}
-	return slices.ContainsFunc(
-		status.Status().Details.Causes,
-		func(c metav1.StatusCause) bool { return c.Type == metav1.CauseTypeUnexpectedServerResponse },
-	)
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+		return c.Type == metav1.CauseTypeUnexpectedServerResponse
+	})
 }
 
 // isUnconverted reports whether the API server may be unable to convert a stored object to the version that was asked
@@ -98,10 +97,8 @@ func (a *actor) servedVersions(gk schema.GroupKind) ([]string, error) {
 			if err != nil {
 				return nil, err
 			}
-			if slices.ContainsFunc(
-				list.APIResources,
-				func(r metav1.APIResource) bool { return r.Kind == gk.Kind && !strings.Contains(r.Name, "/") },
-			) {
+			if slices.ContainsFunc(list.APIResources,
+				func(r metav1.APIResource) bool { return r.Kind == gk.Kind && !strings.Contains(r.Name, "/") }) {
 				versions = append(versions, version.Version)
 			}
 		}
@@ -126,9 +123,9 @@ func (i *Installer) hidden(ctx context.Context, r v1beta2.Resource) (string, err
 		return "", nil
 	}
 	definitions := &metav1.PartialObjectMetadataList{}
-	definitions.SetGroupVersionKind(
-		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList"},
-	)
+	definitions.SetGroupVersionKind(schema.GroupVersionKind{
+		Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinitionList",
+	})
 	if err := i.cluster.List(ctx, definitions); err != nil {
 		return "", ignoreForbidden(err)
 	}

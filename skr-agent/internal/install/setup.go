@@ -77,7 +77,8 @@ const slowestRetry = 30 * time.Second
 // workers.
 type Installer struct {
 	Options
-	cluster client.Client     // for Manifests; reads past all caches: an inventory that is not the newest forgets objects
+	// for Manifests; reads past all caches: an inventory that is not the newest forgets objects
+	cluster client.Client
 	cached  client.Reader     // for the other Manifests only
 	actors  map[string]*actor // for all that is a module's, by user
 	watches *watches
@@ -120,12 +121,8 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 	// Status is left out: it is this controller that writes it.
 	worthwhile := predicate.And(
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),
-		predicate.Or(
-			predicate.GenerationChangedPredicate{},
-			predicate.LabelChangedPredicate{},
-			predicate.AnnotationChangedPredicate{},
-		),
-	)
+		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
+			predicate.AnnotationChangedPredicate{}))
 	if options.TryAgain == nil {
 		options.TryAgain = make(chan event.GenericEvent)
 	}
@@ -136,10 +133,8 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		WatchesRawSource(source.Channel(options.TryAgain, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: options.Concurrency,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](
-				5*time.Millisecond,
-				slowestRetry,
-			),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond,
+				slowestRetry),
 		}).
 		Complete(i)
 }

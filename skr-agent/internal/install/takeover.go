@@ -59,7 +59,8 @@ func (a *actor) adoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMe
 
 // releaseDefaultCR removes the module's marks from its default CR. Lifecycle-manager identifies it by kind and name.
 func (a *actor) releaseDefaultCR(ctx context.Context, o *metav1.PartialObjectMetadata) error {
-	return client.IgnoreNotFound(a.cluster.Patch(ctx, o, client.RawPatch(types.MergePatchType, takeover.ReleaseDefaultCR())))
+	return client.IgnoreNotFound(a.cluster.Patch(ctx, o,
+		client.RawPatch(types.MergePatchType, takeover.ReleaseDefaultCR())))
 }
 
 // giveBack returns an object to lifecycle-manager. One that changed since it was read is an error of the moment.
@@ -72,9 +73,8 @@ func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string
 	if err := takeover.GiveFields(o, manager); err != nil {
 		return objectError{keyOf(r), err}
 	}
-	if err := a.cluster.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(
-		err,
-	) != nil {
+	if err := a.cluster.Patch(ctx, o,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); client.IgnoreNotFound(err) != nil {
 		return objectError{keyOf(r), err}
 	}
 	return nil

@@ -51,22 +51,18 @@ spec:
 func (w *world) installedByLifecycleManager(content, mark string) {
 	w.Helper()
 	for _, o := range objects(w.T, content) {
-		o.SetLabels(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma"})
+		o.SetLabels(map[string]string{
+			v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, "app.kubernetes.io/part-of": "Kyma",
+		})
 		o.SetAnnotations(
 			map[string]string{
 				v1beta2.AnnotationOwnedByDeprecated:                 mark,
 				v1beta2.Group + "/managed-by-reconciler-disclaimer": "DO NOT EDIT",
 			},
 		)
-		require.NoError(
-			w,
-			w.client.Apply(
-				w.Context(),
-				client.ApplyConfigurationFromUnstructured(o),
-				client.ForceOwnership,
-				client.FieldOwner(v1beta2.FieldManagerApplier),
-			),
-		)
+		require.NoError(w,
+			w.client.Apply(w.Context(), client.ApplyConfigurationFromUnstructured(o), client.ForceOwnership,
+				client.FieldOwner(v1beta2.FieldManagerApplier)))
 	}
 }
 
@@ -92,8 +88,7 @@ func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
 	w.installedByLifecycleManager(kedaOfLifecycleManager, mark)
 	w.installedByLifecycleManager(
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-config, namespace: kyma-system}",
-		"kcp-system/some-kyma-istio-1234567",
-	)
+		"kcp-system/some-kyma-istio-1234567")
 	require.NoError(t, w.client.Create(ctx, configMap("tenants", nil)))
 	inherited := append(
 		resourcesOf(objects(t, kedaOfLifecycleManager)),
@@ -120,9 +115,7 @@ func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
 		v1beta2.Resource{Name: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Namespace"}},
 	)
 	w.installedByLifecycleManager(
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: skr-agent-root, namespace: kyma-system}",
-		mark,
-	)
+		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: skr-agent-root, namespace: kyma-system}", mark)
 	d := &appsv1.Deployment{}
 	require.True(t, w.exists(d, home, "keda-manager"))
 	uid := d.UID
@@ -177,12 +170,8 @@ func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
 	require.Equal(t, v1beta2.ManagedByKyma, d.Labels[v1beta2.LabelManagedBy])
 	w.installedByLifecycleManager(kedaOfOurs, mark)
 	require.True(t, w.exists(d, home, "keda-manager"))
-	require.NotContains(
-		t,
-		d.Labels,
-		v1beta2.LabelModuleName,
-		"fields of ours are lifecycle-manager's, which drops what it does not have",
-	)
+	require.NotContains(t, d.Labels, v1beta2.LabelModuleName,
+		"fields of ours are lifecycle-manager's, which drops what it does not have")
 	require.Equal(t, "a user's", d.Annotations["example.org/note"])
 }
 
@@ -204,7 +193,8 @@ func TestDefaultCRCreatedByLifecycleManagerBelongsToItsModule(t *testing.T) {
 	t.Log("the agent marks it at adoption and keeps its content")
 	w.wants("sample", sampleCRD, withDefaultCR)
 	w.eventually("the CR has the module's mark", func() bool {
-		return w.exists(cr, home, "default") && cr.GetAnnotations()[v1beta2.AnnotationOwnedBy] == "kyma-system/sample" &&
+		return w.exists(cr, home, "default") &&
+			cr.GetAnnotations()[v1beta2.AnnotationOwnedBy] == "kyma-system/sample" &&
 			cr.GetLabels()[v1beta2.LabelManagedBy] == v1beta2.ManagedByKyma
 	})
 
@@ -246,10 +236,8 @@ func TestModuleIsTakenOverWithAnUpgrade(t *testing.T) {
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "keda-old"))
 
 	t.Log("with the module goes what was inherited and not applied since, but by nobody's mark alone")
-	w.installedByLifecycleManager(
-		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forged, namespace: kyma-system}",
-		"kcp-system/some-kyma-keda-1234567",
-	)
+	w.installedByLifecycleManager("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forged, namespace: kyma-system}",
+		"kcp-system/some-kyma-keda-1234567")
 	w.remove("keda")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "keda") })
 	require.False(t, w.exists(d, home, "keda-manager"))

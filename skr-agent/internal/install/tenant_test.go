@@ -57,26 +57,19 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.client.Create(ctx, w.object(string(role))))
 	key := client.ObjectKey{Namespace: home, Name: "skr-agent-key"}
-	require.NoError(
-		t,
-		w.client.Create(
-			ctx,
-			w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-key, namespace: kyma-system}"),
-		),
-	)
-	require.NoError(
-		t,
-		w.client.Create(
-			ctx,
-			w.object("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}"),
-		),
-	)
+	require.NoError(t,
+		w.client.Create(ctx,
+			w.object("apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-key, namespace: kyma-system}")))
+	require.NoError(t,
+		w.client.Create(ctx,
+			w.object("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: skr-agent, namespace: kyma-system}")))
 	require.NoError(
 		t,
 		w.client.Create(
 			ctx,
 			w.object(
-				"apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: kyma-system}\nspec: {channel: regular}",
+				"apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default, namespace: "+
+					"kyma-system}\nspec: {channel: regular}",
 			),
 		),
 	)
@@ -93,7 +86,9 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 			require.Equal(t, agentUser, self.Status.UserInfo.Username)
 			return nil
 		},
-		"reading its key": func(config *rest.Config) error { return w.connect(config, "").Get(ctx, key, &corev1.Secret{}) },
+		"reading its key": func(config *rest.Config) error {
+			return w.connect(config, "").Get(ctx, key, &corev1.Secret{})
+		},
 		"listing its keys": func(config *rest.Config) error {
 			return w.connect(config, "").List(ctx, &corev1.SecretList{}, client.InNamespace(home))
 		},
@@ -103,10 +98,9 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 		},
 	}
 	for name, try := range ways {
-		t.Run(
-			"the role does not allow "+name,
-			func(t *testing.T) { require.True(t, apierrors.IsForbidden(try(tenant)), "%v", try(tenant)) },
-		)
+		t.Run("the role does not allow "+name, func(t *testing.T) {
+			require.True(t, apierrors.IsForbidden(try(tenant)), "%v", try(tenant))
+		})
 		t.Run("edit allows "+name, func(t *testing.T) { require.NoError(t, try(editor)) })
 	}
 
@@ -129,18 +123,17 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 			"watch":       {"/secrets"},
 			"create": slices.Concat(
 				workloads,
-				[]string{"/pods/exec", "/pods/attach", "/pods/portforward", "/pods/proxy", "/secrets", "/serviceaccounts/token",
+				[]string{"/pods/exec", "/pods/attach", "/pods/portforward", "/pods/proxy", "/secrets",
+					"/serviceaccounts/token",
 					"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/rolebindings"},
 			),
 			"get": {"/pods/exec", "/pods/attach", "/pods/portforward", "/pods/proxy"},
-			"update": slices.Concat(
-				workloads,
-				[]string{"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests"},
-			),
-			"patch": slices.Concat(
-				workloads,
-				[]string{"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests"},
-			),
+			"update": slices.Concat(workloads, []string{
+				"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests",
+			}),
+			"patch": slices.Concat(workloads, []string{
+				"/pods/ephemeralcontainers", "apps/deployments/status", "operator.kyma-project.io/manifests",
+			}),
 			"bind":     {"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/clusterroles"},
 			"escalate": {"rbac.authorization.k8s.io/roles", "rbac.authorization.k8s.io/clusterroles"},
 			"change":   {"kyma-pull.dev/agents"},
@@ -157,8 +150,11 @@ func TestTenantRoleDoesNotReachTheAgent(t *testing.T) {
 		require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: home, Name: "default"}, kyma))
 		kyma.Spec.Channel = "fast"
 		require.NoError(t, c.Update(ctx, kyma))
-		require.NoError(t, c.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "mine"}}))
-		for _, resource := range []string{"/pods/log", "/events", "apps/deployments", "operator.kyma-project.io/manifests"} {
+		require.NoError(t, c.Create(ctx, &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "mine"},
+		}))
+		for _, resource := range []string{"/pods/log", "/events", "apps/deployments",
+			"operator.kyma-project.io/manifests"} {
 			require.True(t, w.may(c, "get", resource), resource)
 		}
 	})

@@ -19,8 +19,7 @@ import (
 // chart finds those that every cluster of the version serves. An error is one of the module but for render.ErrNotRun
 // and the context's.
 func UsedImages(
-	ctx context.Context,
-	q airgap.UsedQuestion,
+	ctx context.Context, q airgap.UsedQuestion,
 	rendered func(context.Context, render.Input) ([]*unstructured.Unstructured, error),
 ) ([]string, error) {
 	m := &v1beta2.Manifest{Spec: q.Manifest.Spec}
@@ -32,7 +31,9 @@ func UsedImages(
 		load: func(at digest.Digest) ([]byte, *finding, error) {
 			data, ok := q.Contents[at]
 			if !ok || digest.FromBytes(data) != at {
-				return nil, &finding{reason: v1beta2.ReasonContentMissing, message: fmt.Sprintf("content %s is missing", at)}, nil
+				return nil,
+					&finding{reason: v1beta2.ReasonContentMissing, message: fmt.Sprintf("content %s is missing", at)},
+					nil
 			}
 			return data, nil, nil
 		},

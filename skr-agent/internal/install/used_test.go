@@ -49,7 +49,8 @@ spec: {image: "example.org/thing:1"}
 	}
 	used, err := UsedImages(t.Context(), question, plain)
 	require.NoError(t, err)
-	require.Equal(t, []string{"example.org/thing:1", "local.example/keda:1", "local.example/operand:1", "nginx:1"}, used)
+	require.Equal(t, []string{"example.org/thing:1", "local.example/keda:1", "local.example/operand:1", "nginx:1"},
+		used)
 
 	question.Contents[at] = content[1:]
 	_, err = UsedImages(t.Context(), question, plain)

@@ -315,7 +315,8 @@ func (w *watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
-	informer := metadatainformer.NewFilteredMetadataInformer(w.client, mapping.Resource, metav1.NamespaceAll, 0, cache.Indexers{},
+	informer := metadatainformer.NewFilteredMetadataInformer(w.client, mapping.Resource, metav1.NamespaceAll, 0,
+		cache.Indexers{},
 		func(o *metav1.ListOptions) { o.LabelSelector = v1beta2.LabelManagedBy + "=" + v1beta2.ManagedByKyma }).
 		Informer()
 	ctx, stop := context.WithCancel(w.ctx)

@@ -54,12 +54,8 @@ func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
 	case textAt(o, "status", "startTime") == "":
 		return v1beta2.StateProcessing, "Job has not started"
 	}
-	return v1beta2.StateProcessing, fmt.Sprintf(
-		"Job is running: %d of %d have completed, %d are active",
-		done,
-		wanted,
-		active,
-	)
+	return v1beta2.StateProcessing,
+		fmt.Sprintf("Job is running: %d of %d have completed, %d are active", done, wanted, active)
 }
 
 // pausedState returns the state of a paused Deployment: its controller rolls nothing out until it is resumed, so only

@@ -138,7 +138,8 @@ func (l testLog) Write(p []byte) (int, error) {
 func (w *world) start() {
 	again := true
 	mgr, err := ctrl.NewManager(w.config, ctrl.Options{
-		Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"}, Controller: config.Controller{SkipNameValidation: &again},
+		Scheme: w.scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: &again},
 	})
 	require.NoError(w, err)
 	if w.options.Render == nil {
@@ -221,9 +222,8 @@ func (w *world) eventually(what string, holds func() bool) {
 			}
 			w.Fatalf("never saw: %s", what)
 		}
-		time.Sleep(
-			pause,
-		) // the longer it has waited, the longer it may wait: looks are requests, and take from what is awaited
+		// the longer it has waited, the longer it may wait: looks are requests, and take from what is awaited
+		time.Sleep(pause)
 	}
 }
 

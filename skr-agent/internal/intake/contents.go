@@ -19,10 +19,7 @@ type Contents struct {
 // verifies it. If the repository is in another registry, the store is first, because connections to that registry hang
 // behind an air gap. The error is that of the first place.
 func (c Contents) Fetch(
-	ctx context.Context,
-	content bundle.Content,
-	settings bundle.Settings,
-	limit int64,
+	ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64,
 ) ([]byte, error) {
 	named := func() (store.Reader, error) {
 		return store.Locate(ctx, c.Place, c.Registries, content.Repository, settings.Mirrored)

@@ -62,11 +62,7 @@ func (e *MissingError) Unwrap() error { return e.cause }
 // The checks stop at the first failure, so no data is parsed before it is authenticated. A *MissingError contains all
 // missing documents of one kind. Any other error that is not a *refusal.Error is that of reading the source.
 func Open(
-	ctx context.Context,
-	source Source,
-	fetched bundle.Fetched,
-	trusted bundle.Trust,
-	now time.Time,
+	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,
 ) (Opened, error) {
 	verified, err := bundle.Verify(fetched, trusted, now)
 	if err != nil {
@@ -92,7 +88,8 @@ func Open(
 	if err := reading.proofs(ctx, source, trusted.Root, opened.State); err != nil {
 		return Opened{}, err
 	}
-	if err := bundle.CheckReleases(trusted.Root, opened.State, reading.documents, clock(now, trusted.Last)); err != nil {
+	if err := bundle.CheckReleases(trusted.Root, opened.State, reading.documents,
+		clock(now, trusted.Last)); err != nil {
 		return Opened{}, refusal.New(refusal.NotReleased, "%w", err)
 	}
 	return Opened{opened, reading.documents}, nil

@@ -82,7 +82,11 @@ func (a *attempts) try(kind, name, module string, write func() error) {
 		return
 	}
 	if last == nil || last.bundle != a.bundle {
-		last = &attempt{bundle: a.bundle, backoff: wait.Backoff{Duration: firstRetry, Factor: 2, Jitter: 0.1, Steps: 10, Cap: slowestRetry}}
+		last = &attempt{
+			bundle: a.bundle, backoff: wait.Backoff{
+				Duration: firstRetry, Factor: 2, Jitter: 0.1, Steps: 10, Cap: slowestRetry,
+			},
+		}
 		a.failed[object] = last
 	}
 	last.Failure = Failure{kind, name, module, err}

@@ -37,19 +37,25 @@ func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 		}
 	}
 	var templates v1beta2.ModuleTemplateList
-	s.attempts.try(templateKind, all, "", func() error { return s.list(ctx, &templates, "ModuleTemplates", managed, client.UnsafeDisableDeepCopy) })
+	s.attempts.try(templateKind, all, "", func() error {
+		return s.list(ctx, &templates, "ModuleTemplates", managed, client.UnsafeDisableDeepCopy)
+	})
 	for i := range templates.Items {
 		drop(&templates.Items[i], templateKind)
 	}
 	var metas v1beta2.ModuleReleaseMetaList
-	s.attempts.try(metaKind, all, "", func() error { return s.list(ctx, &metas, "ModuleReleaseMetas", managed, client.UnsafeDisableDeepCopy) })
+	s.attempts.try(metaKind, all, "", func() error {
+		return s.list(ctx, &metas, "ModuleReleaseMetas", managed, client.UnsafeDisableDeepCopy)
+	})
 	for i := range metas.Items {
 		drop(&metas.Items[i], metaKind)
 	}
 }
 
 // entry writes one catalog entry; spec points into object.
-func (s *Syncer) entry(ctx context.Context, entry bundle.CatalogEntry, object client.Object, spec any, kind string) error {
+func (s *Syncer) entry(
+	ctx context.Context, entry bundle.CatalogEntry, object client.Object, spec any, kind string,
+) error {
 	labels := with(entry.Labels, map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma})
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: entry.Name}, object)
 	if err == nil && s.settled.is(kind, object) {
@@ -63,7 +69,8 @@ func (s *Syncer) entry(ctx context.Context, entry bundle.CatalogEntry, object cl
 		if err := json.Unmarshal(entry.Spec, spec); err != nil {
 			return fmt.Errorf("%s %s: spec: %w", kind, entry.Name, err)
 		}
-		if err := s.Client.Create(ctx, object, client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := s.Client.Create(ctx, object, client.FieldOwner(FieldOwner)); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create %s %s/%s: %w", kind, namespace, entry.Name, err)
 		}
 		return nil

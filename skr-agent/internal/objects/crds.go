@@ -83,16 +83,21 @@ func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (serv
 }
 
 // restore returns the current CRD, nil if it is being deleted.
-func (d *Definitions) restore(ctx context.Context, uncached client.Client, crd *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func (d *Definitions) restore(
+	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	live, err := read(ctx, uncached, crd)
-	if err != nil || live != nil && d.applied[live.GetUID()] == live.GetGeneration() && live.GetDeletionTimestamp().IsZero() {
+	if err != nil || live != nil && d.applied[live.GetUID()] == live.GetGeneration() &&
+		live.GetDeletionTimestamp().IsZero() {
 		return live, err
 	}
 	return defineOver(ctx, uncached, crd, live)
 }
 
 // read returns an existing object, nil without one.
-func read(ctx context.Context, uncached client.Client, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func read(
+	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(object.GroupVersionKind())
 	err := uncached.Get(ctx, client.ObjectKeyFromObject(object), live)
@@ -129,9 +134,7 @@ func definitions() ([]*unstructured.Unstructured, error) {
 // define applies a CRD, unless another program owns it or it is being deleted. It returns the resulting CRD, nil for
 // one that is being deleted.
 func define(
-	ctx context.Context,
-	uncached client.Client,
-	crd *unstructured.Unstructured,
+	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	live, err := read(ctx, uncached, crd)
 	if err != nil {
@@ -142,9 +145,7 @@ func define(
 
 // defineOver is like define for a CRD that was read before, nil if it does not exist.
 func defineOver(
-	ctx context.Context,
-	uncached client.Client,
-	crd, live *unstructured.Unstructured,
+	ctx context.Context, uncached client.Client, crd, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	switch {
 	case live == nil:
@@ -168,16 +169,15 @@ func defineOver(
 
 // apply returns the API server's response, nil if a webhook kept an existing object as it is.
 func apply(
-	ctx context.Context,
-	uncached client.Client,
-	object *unstructured.Unstructured,
+	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	applied := object.DeepCopy()
 	configuration := client.ApplyConfigurationFromUnstructured(applied)
 	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
 	if isIntercepted(err) && isThere(ctx, uncached, object) {
 		// If the agent did not start, it could not remove the module with the webhook.
-		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind", object.GetKind(), "name", object.GetName())
+		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind",
+			object.GetKind(), "name", object.GetName())
 		return nil, nil
 	}
 	if err != nil {
@@ -199,7 +199,8 @@ func IsDenied(err error) bool {
 		return false
 	}
 	text := err.Error()
-	return strings.Contains(text, "denied request") || strings.Contains(text, "denied the request") || strings.Contains(text, "exceeded quota: ")
+	return strings.Contains(text, "denied request") || strings.Contains(text, "denied the request") ||
+		strings.Contains(text, "exceeded quota: ")
 }
 
 func isThere(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {
@@ -210,18 +211,19 @@ func isThere(ctx context.Context, reader client.Reader, object *unstructured.Uns
 
 func established(ctx context.Context, uncached client.Client, crds []*unstructured.Unstructured) error {
 	for _, crd := range crds {
-		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-			found := &unstructured.Unstructured{}
-			found.SetGroupVersionKind(crd.GroupVersionKind())
-			if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
-				if apierrors.IsNotFound(err) {
-					_, err := define(ctx, uncached, crd) // its deletion has ended
+		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true,
+			func(ctx context.Context) (bool, error) {
+				found := &unstructured.Unstructured{}
+				found.SetGroupVersionKind(crd.GroupVersionKind())
+				if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
+					if apierrors.IsNotFound(err) {
+						_, err := define(ctx, uncached, crd) // its deletion has ended
+						return false, err
+					}
 					return false, err
 				}
-				return false, err
-			}
-			return isEstablished(found), nil
-		})
+				return isEstablished(found), nil
+			})
 		if err != nil {
 			return fmt.Errorf("wait for CRD %s: %w", crd.GetName(), err)
 		}
@@ -234,7 +236,8 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	status, _ := crd.Object["status"].(map[string]any)
 	conditions, _ := status["conditions"].([]any)
 	for _, c := range conditions {
-		if condition, ok := c.(map[string]any); ok && condition["type"] == "Established" && condition["status"] == "True" {
+		if condition, ok := c.(map[string]any); ok && condition["type"] == "Established" &&
+			condition["status"] == "True" {
 			return true
 		}
 	}
@@ -243,7 +246,8 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 
 // definesMore reports whether an existing definition has a conversion webhook, or versions that our definition lacks.
 func definesMore(live, ours *unstructured.Unstructured) bool {
-	if strategy, _, _ := unstructured.NestedString(live.Object, "spec", "conversion", "strategy"); strategy == "Webhook" {
+	if strategy, _, _ := unstructured.NestedString(live.Object, "spec", "conversion",
+		"strategy"); strategy == "Webhook" {
 		return true
 	}
 	known := versionsOf(ours)

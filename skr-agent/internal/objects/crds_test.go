@@ -16,7 +16,9 @@ func TestDefinitionIsServedByItsStatus(t *testing.T) {
 		"a status whose conditions are null": {"status: {conditions: null, storedVersions: [v1]}", false},
 		"only its names are accepted":        {"status: {conditions: [{type: NamesAccepted, status: 'True'}]}", false},
 		"not established":                    {"status: {conditions: [{type: Established, status: 'False'}]}", false},
-		"established":                        {"status: {conditions: [{type: NamesAccepted, status: 'True'}, {type: Established, status: 'True'}]}", true},
+		"established": {
+			"status: {conditions: [{type: NamesAccepted, status: 'True'}, {type: Established, status: 'True'}]}", true,
+		},
 	} {
 		crd := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(c.text), &crd.Object); err != nil {

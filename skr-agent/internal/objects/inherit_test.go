@@ -65,9 +65,13 @@ func TestManifestHasItsInheritedObjectsAtCreation(t *testing.T) {
 	stale := &v1beta2.Manifest{}
 	require.True(t, w.get(stale, "keda"))
 	have(func(m *v1beta2.Manifest) {
-		m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{Name: "new", Namespace: namespace, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}})
+		m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{
+			Name: "new", Namespace: namespace,
+			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
+		})
 	})
 	metav1.SetMetaDataAnnotation(&stale.ObjectMeta, v1beta2.AnnotationRestoring, v1beta2.True)
-	require.ErrorContains(t, w.writer().Inherit(ctx, stale, []bundle.ObjectRef{config("d")}), "the object has been modified")
+	require.ErrorContains(t, w.writer().Inherit(ctx, stale, []bundle.ObjectRef{config("d")}),
+		"the object has been modified")
 	require.Contains(t, names(), "new")
 }

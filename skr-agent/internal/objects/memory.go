@@ -52,7 +52,8 @@ func (m Memory) Observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 		seen[live.Name] = true
 		before := m.manifest(live.Name)
 		now := Remembered{
-			Name: live.Name, Labels: maps.Clone(live.Labels), Annotations: withoutMarks(live.Annotations), Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
+			Name: live.Name, Labels: maps.Clone(live.Labels), Annotations: withoutMarks(live.Annotations),
+			Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
 		}
 		restoring := live.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True
 		switch isLeaving := before != nil && before.isLeaving(live); {
@@ -141,7 +142,8 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 	for _, known := range m.Manifests {
 		switch found := live[known.Name]; {
 		case known.Leaving != "":
-			if found != nil && found.UID == known.Leaving && found.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
+			if found != nil && found.UID == known.Leaving &&
+				found.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True {
 				todo.finish = append(todo.finish, known)
 			}
 		case found == nil:
@@ -150,7 +152,8 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 			}
 		case !found.DeletionTimestamp.IsZero():
 			// Without a bundle, the reason for the deletion is not known.
-			if b != nil && !slices.Contains(b.Statement.Predicate.Removals, found.Module()) && controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
+			if b != nil && !slices.Contains(b.Statement.Predicate.Removals, found.Module()) &&
+				controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
 				todo.release = append(todo.release, *found)
 			}
 		case found.Annotations[v1beta2.AnnotationRestoring] == v1beta2.True:

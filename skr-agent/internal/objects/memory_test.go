@@ -39,7 +39,8 @@ func marked(annotation string) func(*v1beta2.Manifest) {
 }
 
 func TestDeletedObjectsAreRestored(t *testing.T) {
-	before := Memory{}.Observe(&v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}}, []v1beta2.Manifest{installed("keda", "1")}, nil)
+	before := Memory{}.Observe(&v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}},
+		[]v1beta2.Manifest{installed("keda", "1")}, nil)
 	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	for name, c := range map[string]struct {
 		memory   Memory
@@ -52,22 +53,56 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		keeps    int      // Manifests in memory
 		bundle   string   // the module that the bundle in force has, "-" for no bundle; empty is keda
 	}{
-		"all is there":                                {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1},
-		"everything is gone":                          {memory: before, again: true, restore: []string{"keda"}, keeps: 1},
-		"nothing was there":                           {memory: Memory{}},
-		"a Manifest is being deleted":                 {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, release: []string{"keda"}, keeps: 1},
-		"one that nobody remembered":                  {kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, release: []string{"keda"}, keeps: 1},
-		"one with the mark of its removal":            {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationRemoval))}, keeps: 1},
-		"one that is left unmanaged":                  {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationUnmanaged))}, keeps: 1},
-		"one that the bundle removes, without a mark": {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, removals: []string{"keda"}, keeps: 1},
-		"one that was removed and is gone":            {memory: before.leaving("keda", "1"), kyma: kyma},
-		"one that was removed and is still seen":      {memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1},
-		"one that came after another was removed":     {memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", deleted)}, release: []string{"keda"}, keeps: 1},
-		"one whose return was interrupted":            {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", marked(v1beta2.AnnotationRestoring))}, restore: []string{"keda"}, keeps: 1},
-		"one that the bundle in force does not name":  {memory: before, kyma: kyma, bundle: "other"},
-		"one of a runtime without a bundle":           {memory: before, kyma: kyma, restore: []string{"keda"}, keeps: 1, bundle: "-"},
-		"one whose deletion no bundle explains":       {memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, keeps: 1, bundle: "-"},
-		"one that is to stay after all":               {memory: before.leaving("keda", "1").leaving("keda", ""), kyma: kyma, restore: []string{"keda"}, keeps: 1},
+		"all is there": {
+			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1,
+		},
+		"everything is gone": {
+			memory: before, again: true, restore: []string{"keda"}, keeps: 1,
+		},
+		"nothing was there": {memory: Memory{}},
+		"a Manifest is being deleted": {
+			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
+			release: []string{"keda"}, keeps: 1,
+		},
+		"one that nobody remembered": {
+			kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, release: []string{"keda"}, keeps: 1,
+		},
+		"one with the mark of its removal": {
+			memory: before, kyma: kyma,
+			live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationRemoval))}, keeps: 1,
+		},
+		"one that is left unmanaged": {
+			memory: before, kyma: kyma,
+			live: []v1beta2.Manifest{installed("keda", "1", deleted, marked(v1beta2.AnnotationUnmanaged))}, keeps: 1,
+		},
+		"one that the bundle removes, without a mark": {
+			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
+			removals: []string{"keda"}, keeps: 1,
+		},
+		"one that was removed and is gone": {memory: before.leaving("keda", "1"), kyma: kyma},
+		"one that was removed and is still seen": {
+			memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1,
+		},
+		"one that came after another was removed": {
+			memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", deleted)},
+			release: []string{"keda"}, keeps: 1,
+		},
+		"one whose return was interrupted": {
+			memory: before, kyma: kyma,
+			live:    []v1beta2.Manifest{installed("keda", "2", marked(v1beta2.AnnotationRestoring))},
+			restore: []string{"keda"}, keeps: 1,
+		},
+		"one that the bundle in force does not name": {memory: before, kyma: kyma, bundle: "other"},
+		"one of a runtime without a bundle": {
+			memory: before, kyma: kyma, restore: []string{"keda"}, keeps: 1, bundle: "-",
+		},
+		"one whose deletion no bundle explains": {
+			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, keeps: 1,
+			bundle: "-",
+		},
+		"one that is to stay after all": {
+			memory: before.leaving("keda", "1").leaving("keda", ""), kyma: kyma, restore: []string{"keda"}, keeps: 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bundleOf(module(cmp.Or(c.bundle, "keda"), "1.0.0"))
@@ -108,15 +143,18 @@ func TestManifestWithoutItsMarkIsNotLeaving(t *testing.T) {
 	unmarked, withMark := installed("keda", "1"), installed("keda", "1", marked(v1beta2.AnnotationRemoval))
 	gone := installed("keda", "1", deleted)
 	for name, memory := range map[string]Memory{
-		"the mark was seen and then taken off":                seen(known, withMark, unmarked),
-		"the mark is still seen after it was taken off":       seen(seen(known.leaving("keda", "1"), withMark).leaving("keda", ""), withMark, unmarked),
+		"the mark was seen and then taken off": seen(known, withMark, unmarked),
+		"the mark is still seen after it was taken off": seen(seen(known.leaving("keda", "1"), withMark).
+			leaving("keda", ""), withMark, unmarked),
 		"the agent ended before it could mark it":             seen(known.leaving("keda", "1"), unmarked),
 		"the agent ended before it could mark an unknown one": seen(Memory{}.leaving("keda", "1"), unmarked),
 	} {
-		require.Len(t, seen(memory, gone).missing(kyma, []v1beta2.Manifest{gone}, b).release, 1, "%s: nobody lets it go", name)
+		require.Len(t, seen(memory, gone).missing(kyma, []v1beta2.Manifest{gone}, b).release, 1,
+			"%s: nobody lets it go", name)
 	}
 	back := seen(known, withMark, unmarked).Observe(kyma, nil, b)
-	require.Len(t, back.missing(kyma, nil, b).restore, 1, "the mark was taken off: it comes back with the list of its objects")
+	require.Len(t, back.missing(kyma, nil, b).restore, 1,
+		"the mark was taken off: it comes back with the list of its objects")
 
 	stale := seen(known.leaving("keda", "1"), unmarked)
 	require.Empty(t, stale.Observe(kyma, nil, b).Manifests, "what was seen was older than the mark")
@@ -139,16 +177,19 @@ func TestRemovalDoesNotWaitForARestoration(t *testing.T) {
 		before := keda.DeepCopy()
 		change()
 		require.NoError(t, cluster.Patch(ctx, keda.DeepCopy(), client.MergeFrom(before)))
-		require.NoError(t, client.IgnoreNotFound(cluster.Status().Patch(ctx, keda.DeepCopy(), client.MergeFrom(before))))
+		require.NoError(t,
+			client.IgnoreNotFound(cluster.Status().Patch(ctx, keda.DeepCopy(), client.MergeFrom(before))))
 	}
 	change(func() {
-		keda.Finalizers, keda.Status.Synced, keda.Status.State = []string{v1beta2.FinalizerManifest}, list, v1beta2.StateReady
+		keda.Finalizers, keda.Status.Synced, keda.Status.State = []string{v1beta2.FinalizerManifest}, list,
+			v1beta2.StateReady
 	})
 	t.Cleanup(func() { change(func() { keda.Finalizers = nil }) })
 	_, err := w.Keeper.Restore(ctx, b)
 	require.NoError(t, err)
 	for _, deleting := range []bool{false, true} {
-		b.State.Manifests, b.Statement.Predicate.Removals, b.Statement.Predicate.Deleting = nil, []string{"keda"}, deleting
+		b.State.Manifests, b.Statement.Predicate.Removals, b.Statement.Predicate.Deleting = nil, []string{"keda"},
+			deleting
 		w.sync(b)
 		change(func() { keda.Annotations[v1beta2.AnnotationRestoring], keda.Status.Synced = v1beta2.True, nil })
 		_, err = w.Keeper.Restore(ctx, b)
@@ -246,6 +287,8 @@ func TestMemoryOfAnotherKeyIsIgnored(t *testing.T) {
 }
 
 func TestMemoryKeepsResultsOfChecks(t *testing.T) {
-	known := Memory{Checks: []checks.Record{{Module: "keda", Version: "1.0.0", States: []checks.State{{Name: "a", Before: "0.5"}}}}}
+	known := Memory{
+		Checks: []checks.Record{{Module: "keda", Version: "1.0.0", States: []checks.State{{Name: "a", Before: "0.5"}}}},
+	}
 	require.Equal(t, known.Checks, known.Observe(nil, nil, nil).leaving("keda", "1").Checks)
 }

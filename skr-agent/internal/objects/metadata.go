@@ -35,7 +35,8 @@ func inLine(have, want map[string]string, own map[string]bool) map[string]string
 func ownMetadata(entries []metav1.ManagedFieldsEntry) (labels, annotations map[string]bool) {
 	labels, annotations = map[string]bool{}, map[string]bool{}
 	for _, entry := range entries {
-		if entry.Manager != FieldOwner && entry.Manager != defaultOwner || entry.Subresource != "" || entry.FieldsV1 == nil {
+		if entry.Manager != FieldOwner && entry.Manager != defaultOwner || entry.Subresource != "" ||
+			entry.FieldsV1 == nil {
 			continue
 		}
 		var fields struct {

@@ -71,7 +71,9 @@ const all = "*"
 // Sync writes the objects of a bundle. unstaged are the modules whose content is not available, with the reason. Their
 // Manifests stay, and so do those whose upgrade the gate holds. A failed object does not block others, and is tried
 // again with its own backoff.
-func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time) Outcome {
+func (s *Syncer) Sync(
+	ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time,
+) Outcome {
 	s.begin(b)
 	defer s.finish(b)
 	s.attempts.begin(b.Digest.String(), now)
@@ -98,7 +100,9 @@ func (s *Syncer) Sync(ctx context.Context, b *bundle.Bundle, unstaged map[string
 // SyncStaged is the part of Sync that can start while the content of the waiting modules is still being fetched. It
 // writes the Manifests of all other modules. It removes no module and leaves none unmanaged. The next Sync reports
 // failures.
-func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time) {
+func (s *Syncer) SyncStaged(
+	ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time,
+) {
 	if b.Statement.Predicate.Deleting || b.State.Takeover != "" {
 		return
 	}
@@ -110,10 +114,13 @@ func (s *Syncer) SyncStaged(ctx context.Context, b *bundle.Bundle, waiting map[s
 
 // install writes all objects of a bundle, with only the given Manifests.
 func (s *Syncer) install(
-	ctx context.Context, b *bundle.Bundle, manifests []bundle.Manifest, unstaged map[string]error, gate maintenance.Gate, now time.Time,
+	ctx context.Context, b *bundle.Bundle, manifests []bundle.Manifest, unstaged map[string]error,
+	gate maintenance.Gate, now time.Time,
 ) {
 	s.settled.begin(b)
-	s.attempts.try("Namespace", namespace, "", func() error { return s.namespace(ctx, b.State.Settings.NamespaceLabels, now) })
+	s.attempts.try("Namespace", namespace, "", func() error {
+		return s.namespace(ctx, b.State.Settings.NamespaceLabels, now)
+	})
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b.State.Kyma) })
 	s.catalog(ctx, b.Modules)
 	for _, manifest := range manifests {
@@ -133,7 +140,8 @@ func (s *Syncer) install(
 // writer is the access of the takeover phases to the runtime.
 func (s *Syncer) writer() takeover.Writer {
 	return takeover.Writer{
-		Client: s.Client, Uncached: s.Uncached, Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch, Delete: s.delete,
+		Client: s.Client, Uncached: s.Uncached, Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch,
+		Delete:      s.delete,
 		Definitions: definitions, Owner: FieldOwner, Owners: []string{FieldOwner, defaultOwner},
 	}
 }
@@ -150,7 +158,8 @@ func (s *Syncer) kyma(ctx context.Context, seed bundle.KymaSeed) error {
 	kyma := &v1beta2.Kyma{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {
-		if err := s.Client.Create(ctx, newKyma(seed.Spec, seed.Labels, seed.Annotations), client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
+		if err := s.Client.Create(ctx, newKyma(seed.Spec, seed.Labels, seed.Annotations),
+			client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("seed Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
 		}
 		return nil
@@ -189,7 +198,9 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 // imageRules returns the annotation with the mirrors of images and their pull Secret for the installer, empty without
 // either.
 func imageRules(settings bundle.Settings) string {
-	rules := bundle.Settings{Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths, ImagePullSecret: settings.ImagePullSecret}
+	rules := bundle.Settings{
+		Mirrors: settings.Mirrors, ImagePaths: settings.ImagePaths, ImagePullSecret: settings.ImagePullSecret,
+	}
 	if len(rules.Mirrors)+len(rules.ImagePaths) == 0 && rules.ImagePullSecret == "" {
 		return ""
 	}
@@ -215,7 +226,8 @@ func annotated(want bundle.Manifest, b *bundle.Bundle) map[string]string {
 
 func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest, client.UnsafeDisableDeepCopy)
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest,
+		client.UnsafeDisableDeepCopy)
 	if err == nil && s.settled.is("Manifest", manifest) {
 		return nil
 	}
@@ -225,8 +237,10 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 	}
 	if apierrors.IsNotFound(err) {
 		manifest = &v1beta2.Manifest{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: want.Name, Labels: want.Labels, Annotations: want.Annotations},
-			Spec:       want.Spec,
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: namespace, Name: want.Name, Labels: want.Labels, Annotations: want.Annotations,
+			},
+			Spec: want.Spec,
 		}
 		if len(want.Inherited) > 0 {
 			// The mark stays until its list is written.
@@ -285,7 +299,8 @@ func (s *Syncer) renewLeaving(ctx context.Context, manifest *v1beta2.Manifest, w
 // renew updates an existing Manifest.
 func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
 	before := manifest.DeepCopy()
-	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels), with(manifest.Annotations, want.Annotations)
+	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels),
+		with(manifest.Annotations, want.Annotations)
 	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate,
 		v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues} {
 		if want.Annotations[annotation] == "" {

@@ -98,7 +98,8 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{T: t}
 	w.Syncer = &Syncer{Client: counting{cluster, w}, Secrets: &secrets.Keeper{}}
-	for _, o := range []client.Object{&v1beta2.Kyma{}, &v1beta2.Manifest{}, &v1beta2.ModuleTemplate{}, &v1beta2.ModuleReleaseMeta{}} {
+	for _, o := range []client.Object{&v1beta2.Kyma{}, &v1beta2.Manifest{}, &v1beta2.ModuleTemplate{},
+		&v1beta2.ModuleReleaseMeta{}} {
 		require.NoError(t, cluster.DeleteAllOf(t.Context(), o, client.InNamespace(namespace)))
 	}
 	return w
@@ -119,10 +120,15 @@ func (w *world) sync(b *bundle.Bundle) {
 
 func module(name, version string) bundle.Manifest {
 	return bundle.Manifest{
-		Name: name, Module: name, Version: version, Labels: map[string]string{v1beta2.LabelModuleName: name, v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
-		Spec: v1beta2.ManifestSpec{Remote: true, Version: version, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete, Install: v1beta2.InstallInfo{
-			Name: "raw-manifest", Source: runtime.RawExtension{Raw: []byte(`{"type": "raw-manifest", "ref": "sha256:` + version + `"}`)},
-		}},
+		Name: name, Module: name, Version: version, Labels: map[string]string{
+			v1beta2.LabelModuleName: name, v1beta2.LabelManagedBy: v1beta2.ManagedByKyma,
+		},
+		Spec: v1beta2.ManifestSpec{Remote: true, Version: version, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+			Install: v1beta2.InstallInfo{
+				Name: "raw-manifest", Source: runtime.RawExtension{
+					Raw: []byte(`{"type": "raw-manifest", "ref": "sha256:` + version + `"}`),
+				},
+			}},
 	}
 }
 
@@ -140,7 +146,9 @@ func entry(name, spec string) bundle.CatalogEntry {
 func TestUnchangedRuntimeSeesNoWrites(t *testing.T) {
 	w := newWorld(t)
 	b := bundleOf(module("keda", "1.0.0"))
-	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`)}
+	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{
+		entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`),
+	}
 	b.State.Settings.Mirrors = map[string]string{"docker.io": "mirror.example"}
 	w.sync(b)
 	require.Positive(t, w.writes)
@@ -184,17 +192,23 @@ func TestDroppedLabelsAreRemovedAndUserLabelsStay(t *testing.T) {
 		require.True(t, w.get(o, name))
 		before := o.DeepCopyObject().(client.Object)
 		o.SetLabels(with(o.GetLabels(), map[string]string{"mine": "too", "taken": "by-me"}))
-		o.SetAnnotations(with(o.GetAnnotations(), map[string]string{"mine": "too", v1beta2.AnnotationPinnedVersions: "keda=1.0.0"}))
+		o.SetAnnotations(with(o.GetAnnotations(), map[string]string{
+			"mine": "too", v1beta2.AnnotationPinnedVersions: "keda=1.0.0",
+		}))
 		require.NoError(t, cluster.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner("kubectl")))
 	}
 	mine(kyma, v1beta2.RuntimeKymaName)
 	mine(meta, "keda")
 	b.State.Kyma.Labels = map[string]string{"team": "b"}
-	b.Modules.ModuleReleaseMetas[0].Labels, b.Modules.ModuleReleaseMetas[0].Annotations = map[string]string{"team": "b"}, nil
+	b.Modules.ModuleReleaseMetas[0].Labels, b.Modules.ModuleReleaseMetas[0].Annotations = map[string]string{
+		"team": "b",
+	}, nil
 	w.sync(b)
 	theirs := map[string]string{"mine": "too", v1beta2.AnnotationPinnedVersions: "keda=1.0.0"}
 	is(kyma, v1beta2.RuntimeKymaName, map[string]string{"team": "b", "mine": "too", "taken": "by-me"}, theirs)
-	is(meta, "keda", map[string]string{"team": "b", "mine": "too", "taken": "by-me", v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, theirs)
+	is(meta, "keda",
+		map[string]string{"team": "b", "mine": "too", "taken": "by-me", v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
+		theirs)
 
 	// An agent of before did not name itself.
 	before := kyma.DeepCopy()
@@ -209,20 +223,24 @@ func TestDroppedLabelsAreRemovedAndUserLabelsStay(t *testing.T) {
 
 func TestCatalogFollowsTheBundleAndKeepsUserObjects(t *testing.T) {
 	w := newWorld(t)
-	own := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"}, Spec: v1beta2.ModuleReleaseMetaSpec{
-		ModuleName: "own", Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}},
-	}}
+	own := &v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "own"},
+		Spec: v1beta2.ModuleReleaseMetaSpec{
+			ModuleName: "own", Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}},
+		}}
 	require.NoError(t, cluster.Create(t.Context(), own))
 	b := bundleOf()
 	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{
-		entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}, {"channel": "fast", "version": "1.1.0"}]}`),
+		entry("keda",
+			`{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}, {"channel": "fast", "version": "1.1.0"}]}`),
 		entry("nats", `{"moduleName": "nats", "channels": [{"channel": "regular", "version": "1.0.0"}]}`),
 	}
 	w.sync(b)
 	meta := &v1beta2.ModuleReleaseMeta{}
 	require.True(t, w.get(meta, "nats"))
 	require.Equal(t, v1beta2.ManagedByKyma, meta.Labels[v1beta2.LabelManagedBy])
-	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`)}
+	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{
+		entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`),
+	}
 	w.sync(b)
 	require.True(t, w.get(meta, "keda"))
 	require.Len(t, meta.Spec.Channels, 1, "what is gone from the catalog goes from the object")
@@ -262,11 +280,13 @@ func TestAgentNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
 	at(2*time.Second + labelInterval)
 	require.Len(t, labeled, 3, "it is looked again whether somebody took a label off")
 
-	narrow := fmt.Errorf("read: %w", apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, namespace, errors.New("no")))
+	narrow := fmt.Errorf("read: %w",
+		apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, namespace, errors.New("no")))
 	w.Label = func(context.Context, map[string]string) error { return narrow }
 	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(time.Hour)).Err(), narrow)
 	b.State.Settings.NamespaceLabels = nil
-	require.NoError(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(2*time.Hour)).Err(), "rights are not missed that nobody asked to use")
+	require.NoError(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(2*time.Hour)).Err(),
+		"rights are not missed that nobody asked to use")
 	w.Label = func(context.Context, map[string]string) error { return fmt.Errorf("%w: no", guard.ErrExposed) }
 	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(3*time.Hour)).Err(), guard.ErrExposed)
 }
@@ -332,7 +352,8 @@ func TestManifestWaitsForContentAndWindow(t *testing.T) {
 	newer.State.Manifests[1].RequiresDowntime = true
 	newer.State.Maintenance = &window.Schedule{}
 	gate := maintenance.New(newer, false, nil, nil, time.Now())
-	require.NoError(t, w.Sync(t.Context(), newer, map[string]error{"keda": errors.New("content is missing")}, gate, time.Now()).Err())
+	require.NoError(t,
+		w.Sync(t.Context(), newer, map[string]error{"keda": errors.New("content is missing")}, gate, time.Now()).Err())
 	for name, want := range map[string]string{"keda": "1.0.0", "nats": "1.0.0", "istio": "2.0.0"} {
 		manifest := &v1beta2.Manifest{}
 		require.True(t, w.get(manifest, name))
@@ -343,7 +364,9 @@ func TestManifestWaitsForContentAndWindow(t *testing.T) {
 func TestDeletedKymaIsRemovedLast(t *testing.T) {
 	w := newWorld(t)
 	b := bundleOf(module("keda", "1.0.0"))
-	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`)}
+	b.Modules.ModuleReleaseMetas = []bundle.CatalogEntry{
+		entry("keda", `{"moduleName": "keda", "channels": [{"channel": "regular", "version": "1.0.0"}]}`),
+	}
 	w.sync(b)
 	b.Statement.Predicate.Deleting = true
 	w.sync(b)
@@ -366,11 +389,14 @@ func TestAgentStartsDespiteAWebhookOnDefinitions(t *testing.T) {
 	webhook := &admissionv1.ValidatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: "dead"},
 		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "dead.example.org", ClientConfig: admissionv1.WebhookClientConfig{URL: &dead}, FailurePolicy: &fail, SideEffects: &none,
+			Name: "dead.example.org", ClientConfig: admissionv1.WebhookClientConfig{URL: &dead}, FailurePolicy: &fail,
+			SideEffects:             &none,
 			AdmissionReviewVersions: []string{"v1"},
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.OperationAll},
-				Rule:       admissionv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}},
+				Rule: admissionv1.Rule{
+					APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"},
+				},
 			}},
 			NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
 				Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpNotIn, Values: []string{namespace},
@@ -380,10 +406,13 @@ func TestAgentStartsDespiteAWebhookOnDefinitions(t *testing.T) {
 	require.NoError(t, cluster.Create(t.Context(), webhook))
 	t.Cleanup(func() { require.NoError(t, cluster.Delete(context.Background(), webhook)) })
 	definition := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "manifests.operator.kyma-project.io"},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{
+			"name": "manifests.operator.kyma-project.io",
+		},
 	}}
 	require.Eventually(t, func() bool {
-		err := cluster.Patch(t.Context(), definition.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll)
+		err := cluster.Patch(t.Context(), definition.DeepCopy(),
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll)
 		return err != nil
 	}, time.Minute, 50*time.Millisecond, "the webhook is in force")
 	require.NoError(t, Foundation(t.Context(), cluster))

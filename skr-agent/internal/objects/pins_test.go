@@ -14,9 +14,15 @@ import (
 
 // kymaWith is a Kyma as people ask for it: module, channel and version of each.
 func kymaWith(modules ...[3]string) *v1beta2.Kyma {
-	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, Spec: v1beta2.KymaSpec{Channel: "regular"}}
+	kyma := &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v1beta2.RuntimeKymaName},
+		Spec:       v1beta2.KymaSpec{Channel: "regular"},
+	}
 	for _, m := range modules {
-		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: m[0], Channel: m[1], Version: m[2], Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{
+			Name: m[0], Channel: m[1], Version: m[2], Managed: true,
+			CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	}
 	return kyma
 }
@@ -26,7 +32,9 @@ func TestRestoredKymaHasItsPins(t *testing.T) {
 	ctx := t.Context()
 	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}
 	forget := func() {
-		_ = cluster.Delete(context.Background(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
+		_ = cluster.Delete(context.Background(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret},
+		})
 	}
 	forget() // that of another key
 	t.Cleanup(forget)

@@ -331,7 +331,8 @@ func (k *Keeper) seal(text []byte) (map[string][]byte, error) {
 	if packed.Len() > maxMemoryBytes {
 		return nil, fmt.Errorf("%d bytes, at most %d", packed.Len(), maxMemoryBytes)
 	}
-	signature, err := k.Signer.SignMessage(io.MultiReader(bytes.NewReader([]byte(signedAs)), bytes.NewReader(packed.Bytes())))
+	signature, err := k.Signer.SignMessage(io.MultiReader(bytes.NewReader([]byte(signedAs)),
+		bytes.NewReader(packed.Bytes())))
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}

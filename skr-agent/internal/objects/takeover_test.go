@@ -30,7 +30,9 @@ func (w *world) leave(o bundle.ObjectRef, change func(*unstructured.Unstructured
 			"selector": map[string]any{"matchLabels": map[string]any{"app": "skr-webhook"}},
 			"template": map[string]any{
 				"metadata": map[string]any{"labels": map[string]any{"app": "skr-webhook"}},
-				"spec":     map[string]any{"containers": []any{map[string]any{"name": "server", "image": "example.org/watcher"}}},
+				"spec": map[string]any{
+					"containers": []any{map[string]any{"name": "server", "image": "example.org/watcher"}},
+				},
 			},
 		}
 	}
@@ -60,7 +62,8 @@ func TestLeftoversOfLifecycleManagerAreRemovedByNameAndMark(t *testing.T) {
 	theirs := func(o *unstructured.Unstructured) {
 		o.SetAnnotations(map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"})
 	}
-	deployment, service, account := takeover.Leftovers[1], takeover.Leftovers[2], takeover.Leftovers[len(takeover.Leftovers)-1]
+	deployment, service, account := takeover.Leftovers[1], takeover.Leftovers[2],
+		takeover.Leftovers[len(takeover.Leftovers)-1]
 	secret := takeover.Leftovers[4]
 	another := bundle.ObjectRef{Version: "v1", Kind: "ConfigMap", Namespace: namespace, Name: "skr-webhook-mine"}
 	w.leave(deployment, as)
@@ -88,7 +91,9 @@ func TestLeftoversOfLifecycleManagerAreRemovedByNameAndMark(t *testing.T) {
 	now := time.Now()
 	b := taken(bundle.TakeoverClean, "2")
 	out := w.Sync(ctx, b, nil, maintenance.Gate{}, now)
-	require.EqualError(t, out.Err(), "ServiceAccount kyma-system/skr-webhook-sa, which lifecycle-manager left, is being deleted and waits for its finalizers: [example.org/hold]")
+	require.EqualError(t, out.Err(),
+		"ServiceAccount kyma-system/skr-webhook-sa, which lifecycle-manager left, is being deleted and waits for its "+
+			"finalizers: [example.org/hold]")
 	require.Empty(t, out.PhaseDone)
 	require.ElementsMatch(t, []bundle.ObjectRef{deployment, service, account}, out.Removed)
 	require.False(t, there(deployment) || there(service) || there(account))
@@ -112,15 +117,23 @@ func TestRuntimeIsGivenBackWithItsFields(t *testing.T) {
 	ctx := t.Context()
 	w.Uncached, w.Client = cluster, client.WithFieldOwner(cluster, defaultOwner)
 	b := taken(bundle.TakeoverAdopt, "1", module("keda", "1.7.0"))
-	b.Modules.ModuleTemplates = []bundle.CatalogEntry{entry("keda-1.7.0", `{"moduleName": "keda", "version": "1.7.0", "descriptor": {}}`)}
+	b.Modules.ModuleTemplates = []bundle.CatalogEntry{
+		entry("keda-1.7.0", `{"moduleName": "keda", "version": "1.7.0", "descriptor": {}}`),
+	}
 	template := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": v1beta2.GroupVersion.String(), "kind": "ModuleTemplate", "metadata": map[string]any{"name": "keda-1.7.0", "namespace": namespace},
-		"spec": map[string]any{"moduleName": "keda", "version": "1.7.0", "descriptor": map[string]any{}, "mandatory": true},
+		"apiVersion": v1beta2.GroupVersion.String(), "kind": "ModuleTemplate", "metadata": map[string]any{
+			"name": "keda-1.7.0", "namespace": namespace,
+		},
+		"spec": map[string]any{
+			"moduleName": "keda", "version": "1.7.0", "descriptor": map[string]any{}, "mandatory": true,
+		},
 	}}
-	require.NoError(t, cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(template), client.FieldOwner("catalog-sync")))
+	require.NoError(t,
+		cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(template), client.FieldOwner("catalog-sync")))
 	w.sync(b)
 	require.NoError(t, cluster.Get(ctx, client.ObjectKeyFromObject(template), template))
-	require.NotContains(t, template.Object["spec"], "mandatory", "a field of lifecycle-manager's that the catalog does not have goes")
+	require.NotContains(t, template.Object["spec"], "mandatory",
+		"a field of lifecycle-manager's that the catalog does not have goes")
 	held := &v1beta2.Manifest{}
 	require.True(t, w.get(held, "keda"))
 	controllerutil.AddFinalizer(held, v1beta2.FinalizerManifest)
@@ -135,7 +148,8 @@ func TestRuntimeIsGivenBackWithItsFields(t *testing.T) {
 	require.NoError(t, cluster.Get(ctx, client.ObjectKeyFromObject(held), held))
 	require.False(t, held.DeletionTimestamp.IsZero())
 	for annotation, want := range map[string]string{
-		v1beta2.AnnotationUnmanaged: "true", v1beta2.AnnotationReleased: "true", v1beta2.AnnotationRemoval: "true", v1beta2.AnnotationRestoring: "",
+		v1beta2.AnnotationUnmanaged: "true", v1beta2.AnnotationReleased: "true", v1beta2.AnnotationRemoval: "true",
+		v1beta2.AnnotationRestoring: "",
 	} {
 		require.Equal(t, want, held.Annotations[annotation], annotation)
 	}
@@ -163,7 +177,8 @@ func TestRuntimeIsGivenBackWithItsFields(t *testing.T) {
 		return slices.Compact(names)
 	}
 	require.NotContains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), FieldOwner)
-	require.Contains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), "lifecycle-manager")
+	require.Contains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""),
+		"lifecycle-manager")
 	require.Equal(t, []string{"catalog-sync"}, managersOf("ModuleTemplate", "keda-1.7.0", namespace))
 
 	t.Log("and definitions that lifecycle-manager has are taken over with all their fields")
@@ -179,5 +194,6 @@ func TestRuntimeIsGivenBackWithItsFields(t *testing.T) {
 	live, err = read(ctx, cluster, crd)
 	require.NoError(t, err)
 	require.NotContains(t, live.GetLabels(), "old")
-	require.NotContains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""), "lifecycle-manager")
+	require.NotContains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""),
+		"lifecycle-manager")
 }

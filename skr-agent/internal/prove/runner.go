@@ -1,8 +1,8 @@
 // Package prove measures the checks of modules after they became ready. Input are the modules with their checks; output
 // are the results for the report and the records for the agent's memory.
 //
-// One timer wakes the runner for the next measurement. Without checks no timer runs. Measurements run beside each other,
-// so that a slow endpoint does not delay other checks, but never twice for one check.
+// One timer wakes the runner for the next measurement. Without checks no timer runs. Measurements run beside each
+// other, so that a slow endpoint does not delay other checks, but never twice for one check.
 package prove
 
 import (
@@ -176,9 +176,10 @@ func (r *Runner) Unsaved() ([]checks.Record, bool) {
 	if !slices.EqualFunc(now, r.saved, sameResults) {
 		return now, true
 	}
-	return now, r.Now().Sub(r.savedAt) >= saveInterval && !slices.EqualFunc(now, r.saved, func(a, b checks.Record) bool {
-		return slices.Equal(a.States, b.States)
-	})
+	return now, r.Now().Sub(r.savedAt) >= saveInterval &&
+		!slices.EqualFunc(now, r.saved, func(a, b checks.Record) bool {
+			return slices.Equal(a.States, b.States)
+		})
 }
 
 // Saved records a write.

@@ -44,10 +44,9 @@ func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Ch
 		return Change{Create, next}, nil
 	}
 	if !isOurs(have, known) && (have.Type != next.Type || !equal(have.Data, next.Data)) {
-		return Change{}, reason.Errorf(
-			reason.Conflict,
-			"exists and belongs to another owner: delete it, or choose another name in the control plane",
-		)
+		return Change{},
+			reason.Errorf(reason.Conflict,
+				"exists and belongs to another owner: delete it, or choose another name in the control plane")
 	}
 	if have.Type != next.Type || have.Immutable != nil && *have.Immutable {
 		if have.Type == next.Type && equal(have.Data, next.Data) && have.Labels[v1beta2.LabelSealed] == v1beta2.True {

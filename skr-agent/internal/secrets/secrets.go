@@ -45,7 +45,9 @@ func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *b
 	}
 	if k.last == nil || k.last.Revision != sealed.Revision || k.last.Trouble != "" || again {
 		problems := k.keep(ctx, sealed)
-		k.last = &bundle.ReportedSecrets{Revision: sealed.Revision, Reason: reasonOf(problems), Trouble: trouble(problems)}
+		k.last = &bundle.ReportedSecrets{
+			Revision: sealed.Revision, Reason: reasonOf(problems), Trouble: trouble(problems),
+		}
 	}
 	return k.last
 }
@@ -143,11 +145,9 @@ func (k *Keeper) remove(ctx context.Context, names []string) []error {
 
 // delete deletes the Secret if it is unchanged since it was read.
 func (k *Keeper) delete(ctx context.Context, have *corev1.Secret) error {
-	err := k.Client.Delete(
-		ctx,
-		have,
-		client.Preconditions(metav1.Preconditions{UID: &have.UID, ResourceVersion: &have.ResourceVersion}),
-	)
+	err := k.Client.Delete(ctx, have, client.Preconditions(metav1.Preconditions{
+		UID: &have.UID, ResourceVersion: &have.ResourceVersion,
+	}))
 	return responseOf(client.IgnoreNotFound(err))
 }
 

@@ -55,21 +55,48 @@ func TestDecide(t *testing.T) {
 		have *corev1.Secret
 		want string
 	}{
-		"nothing is there":                                    {nil, Create},
-		"it is there":                                         {written(nil), Nothing},
-		"its value was changed":                               {written(func(s *corev1.Secret) { s.Data["password"] = nil }), Update},
-		"a value was added":                                   {written(func(s *corev1.Secret) { s.Data["more"] = nil }), Update},
-		"a label was changed":                                 {written(func(s *corev1.Secret) { s.Labels["app"] = "" }), Update},
-		"its type is another":                                 {written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), Replace},
-		"it was made immutable":                               {written(func(s *corev1.Secret) { s.Immutable = new(true) }), Nothing},
-		"it was made immutable and is old":                    {written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), Replace},
-		"its label was taken away":                            {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), Update},
-		"all its labels were":                                 {written(func(s *corev1.Secret) { s.Labels = nil }), Update},
-		"its label was taken away, and it was made immutable": {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), Replace},
-		"label and value were changed, and it is known":       {written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), Update},
-		"another one is in its place":                         {written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "other" }), ""},
-		"another owner has one":                               {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Data["password"] = nil }), ""},
-		"another owner has one of another type":               {written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Type = corev1.SecretTypeTLS }), ""},
+		"nothing is there": {nil, Create},
+		"it is there":      {written(nil), Nothing},
+		"its value was changed": {
+			written(func(s *corev1.Secret) { s.Data["password"] = nil }), Update,
+		},
+		"a value was added": {
+			written(func(s *corev1.Secret) { s.Data["more"] = nil }), Update,
+		},
+		"a label was changed": {
+			written(func(s *corev1.Secret) { s.Labels["app"] = "" }), Update,
+		},
+		"its type is another": {
+			written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), Replace,
+		},
+		"it was made immutable": {
+			written(func(s *corev1.Secret) { s.Immutable = new(true) }), Nothing,
+		},
+		"it was made immutable and is old": {
+			written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), Replace,
+		},
+		"its label was taken away": {
+			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), Update,
+		},
+		"all its labels were": {
+			written(func(s *corev1.Secret) { s.Labels = nil }), Update,
+		},
+		"its label was taken away, and it was made immutable": {
+			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), Replace,
+		},
+		"label and value were changed, and it is known": {
+			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), Update,
+		},
+		"another one is in its place": {
+			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "other" }), "",
+		},
+		"another owner has one": {
+			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Data["password"] = nil }), "",
+		},
+		"another owner has one of another type": {
+			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Type = corev1.SecretTypeTLS }),
+			"",
+		},
 	} {
 		change, err := Decide(login(), c.have, "known")
 		if (err != nil) != (c.want == "") || change.What != c.want {
@@ -91,11 +118,8 @@ func TestDecide(t *testing.T) {
 }
 
 func TestErrorsContainNoMessagesOfTheAPIServer(t *testing.T) {
-	denied := apierrors.NewForbidden(
-		schema.GroupResource{Resource: "secrets"},
-		"login",
-		errors.New("admission webhook: no "+value),
-	)
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "login",
+		errors.New("admission webhook: no "+value))
 	for name, c := range map[string]struct {
 		err  error
 		want string
@@ -169,7 +193,8 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 	require.Equal(t, all.Revision, told.Revision)
 	require.Equal(
 		t,
-		"secret default/theirs: exists and belongs to another owner: delete it, or choose another name in the control plane; "+
+		"secret default/theirs: exists and belongs to another owner: delete it, or choose another name in the "+
+			"control plane; "+
 			"secret later/login: namespace later does not exist yet",
 		told.Trouble,
 	)
@@ -210,10 +235,9 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 	require.Equal(t, corev1.SecretTypeBasicAuth, there("default", "login").Type)
 
 	// The agent deletes only listed Secrets that it wrote.
-	require.NoError(
-		t,
-		api.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tenants"}}),
-	)
+	require.NoError(t, api.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tenants"},
+	}))
 	gone := seal(bundle.Secrets{Removals: []string{"default/login", "default/tenants", "default/never-there"}})
 	require.Empty(t, keeper.Keep(ctx, gone, false).Trouble)
 	require.Nil(t, there("default", "login"))

@@ -47,9 +47,7 @@ func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldMa
 // replaceFieldManagers returns managedFields in which another manager has applied the fields of managers, nil if they
 // have none.
 func replaceFieldManagers(
-	entries []metav1.ManagedFieldsEntry,
-	managers []fieldManager,
-	by string,
+	entries []metav1.ManagedFieldsEntry, managers []fieldManager, by string,
 ) ([]metav1.ManagedFieldsEntry, error) {
 	var left []metav1.ManagedFieldsEntry
 	var own *metav1.ManagedFieldsEntry

@@ -10,9 +10,7 @@ import (
 type entries = []metav1.ManagedFieldsEntry
 
 func fieldsOf(
-	manager string,
-	operation metav1.ManagedFieldsOperationType,
-	subresource, fields string,
+	manager string, operation metav1.ManagedFieldsOperationType, subresource, fields string,
 ) metav1.ManagedFieldsEntry {
 	return metav1.ManagedFieldsEntry{
 		Manager: manager, Operation: operation, Subresource: subresource,

@@ -44,8 +44,8 @@ func GiveFields(o *unstructured.Unstructured, from string) error {
 	return nil
 }
 
-// ReleaseDefaultCR returns the patch that removes a module's marks from its default CR. Lifecycle-manager identifies the
-// CR by kind and name.
+// ReleaseDefaultCR returns the patch that removes a module's marks from its default CR. Lifecycle-manager identifies
+// the CR by kind and name.
 func ReleaseDefaultCR() []byte {
 	return fmt.Appendf(nil, `{"metadata":{"labels":{%q:null,%q:null},"annotations":{%q:null}}}`,
 		v1beta2.LabelManagedBy, v1beta2.LabelModuleName, v1beta2.AnnotationOwnedBy)
@@ -59,11 +59,7 @@ func (w Writer) handFields(ctx context.Context, o *unstructured.Unstructured, to
 // moveFields makes another manager the owner of the fields that some managers own, or removes the ownership if the name
 // is empty. An object that changed since it was read is tried again.
 func moveFields(
-	ctx context.Context,
-	uncached client.Client,
-	o *unstructured.Unstructured,
-	from []fieldManager,
-	to, as string,
+	ctx context.Context, uncached client.Client, o *unstructured.Unstructured, from []fieldManager, to, as string,
 ) error {
 	entries := removeFieldManagers(o.GetManagedFields(), from)
 	if to != "" {
@@ -77,12 +73,8 @@ func moveFields(
 	}
 	before := o.DeepCopy()
 	o.SetManagedFields(entries)
-	err := uncached.Patch(
-		ctx,
-		o,
-		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
-		client.FieldOwner(as),
-	)
+	err := uncached.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
+		client.FieldOwner(as))
 	if client.IgnoreNotFound(err) != nil && !meta.IsNoMatchError(err) {
 		return fmt.Errorf("change the owner of fields of %s %s: %w", o.GetKind(), o.GetName(), err)
 	}

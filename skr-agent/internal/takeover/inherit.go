@@ -34,7 +34,8 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 		manifest.Status.State = v1beta2.StateProcessing
 	}
 	// By the version, so that a list that a cache does not show yet is not lost.
-	if err := w.Client.Status().Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	if err := w.Client.Status().
+		Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the inherited objects of Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
 	before = manifest.DeepCopy()
@@ -70,7 +71,9 @@ func withInherited(synced []v1beta2.Resource, inherited []bundle.ObjectRef) []v1
 			return r.Group == o.Group && r.Kind == o.Kind && r.Namespace == o.Namespace && r.Name == o.Name
 		})
 		if !known {
-			all = append(all, v1beta2.Resource{Name: o.Name, Namespace: o.Namespace, GroupVersionKind: metav1.GroupVersionKind(o.GVK())})
+			all = append(all, v1beta2.Resource{
+				Name: o.Name, Namespace: o.Namespace, GroupVersionKind: metav1.GroupVersionKind(o.GVK()),
+			})
 		}
 	}
 	return all

@@ -21,10 +21,22 @@ var Leftovers = []bundle.ObjectRef{
 	{Version: "v1", Kind: "Service", Namespace: namespace, Name: "skr-webhook"},
 	{Version: "v1", Kind: "Service", Namespace: namespace, Name: "skr-webhook-metrics"},
 	{Version: "v1", Kind: "Secret", Namespace: namespace, Name: "skr-webhook-tls"},
-	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace, Name: "kyma-project.io--seed-to-watcher"},
-	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace, Name: "kyma-project.io--watcher-to-apiserver"},
-	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace, Name: "kyma-project.io--metrics-to-watcher"},
-	{Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace, Name: "kyma-project.io--watcher-to-dns"},
+	{
+		Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace,
+		Name: "kyma-project.io--seed-to-watcher",
+	},
+	{
+		Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace,
+		Name: "kyma-project.io--watcher-to-apiserver",
+	},
+	{
+		Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace,
+		Name: "kyma-project.io--metrics-to-watcher",
+	},
+	{
+		Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Namespace: namespace,
+		Name: "kyma-project.io--watcher-to-dns",
+	},
 	{Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass", Name: "skr-webhook-priority"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding", Name: "read-kymas"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole", Name: "kyma-reader"},
@@ -34,7 +46,8 @@ var Leftovers = []bundle.ObjectRef{
 // IsLeftover reports whether an object with the name of a leftover is one: it has lifecycle-manager's label or was
 // applied by it, and has no mark of a module or another owner.
 func IsLeftover(o *metav1.PartialObjectMetadata) bool {
-	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationAdopt} {
+	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated,
+		v1beta2.AnnotationAdopt} {
 		if o.Annotations[annotation] != "" {
 			return false
 		}
@@ -42,9 +55,10 @@ func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 	if o.Labels[v1beta2.LabelModuleName] != "" {
 		return false
 	}
-	return o.Labels[v1beta2.LabelManagedBy] == v1beta2.ManagedByKyma || slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Subresource == "" && slices.Contains(v1beta2.LifecycleManagerFieldManagers(), e.Manager)
-	})
+	return o.Labels[v1beta2.LabelManagedBy] == v1beta2.ManagedByKyma ||
+		slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
+			return e.Subresource == "" && slices.Contains(v1beta2.LifecycleManagerFieldManagers(), e.Manager)
+		})
 }
 
 // marksOf returns the annotations by which lifecycle-manager identifies its Kyma on the runtime's Kyma.

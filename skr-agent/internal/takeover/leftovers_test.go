@@ -21,15 +21,36 @@ func TestOnlyMarkedObjectsAreLeftovers(t *testing.T) {
 		meta metav1.ObjectMeta
 		want bool
 	}{
-		"its label":                          {metav1.ObjectMeta{Labels: kymas}, true},
-		"applied by it":                      {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager"}}}, true},
-		"its hand on the status":             {metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager", Subresource: "status"}}}, false},
-		"nobody's mark":                      {metav1.ObjectMeta{}, false},
-		"another tool's label":               {metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "helm"}}, false},
-		"a module's of ours":                 {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"}}, false},
-		"a module's of lifecycle-manager's":  {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/a-watcher-1"}}, false},
-		"a module's that was left in place":  {metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "kyma", v1beta2.LabelModuleName: "watcher"}}, false},
-		"handed over to a module by its own": {metav1.ObjectMeta{Labels: kymas, Annotations: map[string]string{v1beta2.AnnotationAdopt: "kyma-system/watcher"}}, false},
+		"its label": {metav1.ObjectMeta{Labels: kymas}, true},
+		"applied by it": {
+			metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager"}}}, true,
+		},
+		"its hand on the status": {
+			metav1.ObjectMeta{
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "lifecycle-manager", Subresource: "status"}},
+			}, false,
+		},
+		"nobody's mark": {metav1.ObjectMeta{}, false},
+		"another tool's label": {
+			metav1.ObjectMeta{Labels: map[string]string{v1beta2.LabelManagedBy: "helm"}}, false,
+		},
+		"a module's of ours": {
+			metav1.ObjectMeta{Labels: kymas,
+				Annotations: map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/watcher"}}, false,
+		},
+		"a module's of lifecycle-manager's": {
+			metav1.ObjectMeta{Labels: kymas,
+				Annotations: map[string]string{v1beta2.AnnotationOwnedByDeprecated: "kcp-system/a-watcher-1"}}, false,
+		},
+		"a module's that was left in place": {
+			metav1.ObjectMeta{
+				Labels: map[string]string{v1beta2.LabelManagedBy: "kyma", v1beta2.LabelModuleName: "watcher"},
+			}, false,
+		},
+		"handed over to a module by its own": {
+			metav1.ObjectMeta{Labels: kymas,
+				Annotations: map[string]string{v1beta2.AnnotationAdopt: "kyma-system/watcher"}}, false,
+		},
 	} {
 		if got := IsLeftover(&metav1.PartialObjectMetadata{ObjectMeta: c.meta}); got != c.want {
 			t.Errorf("%s: %t", name, got)

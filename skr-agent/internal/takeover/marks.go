@@ -25,9 +25,9 @@ func createdByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// Installed reports whether lifecycle-manager installed an object for a module, whose name or component's name it knows. Its mark is the name of a
-// Manifest in the control plane, KYMA-COMPONENT-HASH. An object that a Manifest of this runtime has marked since
-// then belongs to that Manifest.
+// Installed reports whether lifecycle-manager installed an object for a module, whose name or component's name it
+// knows. Its mark is the name of a Manifest in the control plane, KYMA-COMPONENT-HASH. An object that a Manifest of
+// this runtime has marked since then belongs to that Manifest.
 func Installed(o *metav1.PartialObjectMetadata, namespace, module, component string) bool {
 	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], namespace+"/") {
 		return false

@@ -70,7 +70,8 @@ func (p *Phases) clean(ctx context.Context, w Writer) {
 	}
 	w.Try("Kyma", v1beta2.RuntimeKymaName, "", func() error {
 		kyma := &v1beta2.Kyma{}
-		if err := w.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma); err != nil {
+		if err := w.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName},
+			kyma); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		before := kyma.DeepCopy()
@@ -92,23 +93,16 @@ func (p *Phases) removeLeftover(ctx context.Context, w Writer, leftover bundle.O
 		return fmt.Errorf("read %s, which lifecycle-manager left: %w", leftover, err)
 	}
 	if o.DeletionTimestamp.IsZero() {
-		err = w.Uncached.Delete(
-			ctx,
-			o,
-			client.Preconditions{UID: &o.UID},
-			client.PropagationPolicy(metav1.DeletePropagationBackground),
-		)
+		err = w.Uncached.Delete(ctx, o, client.Preconditions{UID: &o.UID},
+			client.PropagationPolicy(metav1.DeletePropagationBackground))
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("remove %s, which lifecycle-manager left: %w", leftover, err)
 		}
 		p.Removed = bundle.SortObjects(append(p.Removed, leftover))
 	}
 	if len(o.Finalizers) > 0 {
-		return fmt.Errorf(
-			"%s, which lifecycle-manager left, is being deleted and waits for its finalizers: %v",
-			leftover,
-			o.Finalizers,
-		)
+		return fmt.Errorf("%s, which lifecycle-manager left, is being deleted and waits for its finalizers: %v",
+			leftover, o.Finalizers)
 	}
 	return nil
 }
@@ -143,7 +137,8 @@ func (w Writer) release(ctx context.Context) bool {
 // lifecycle-manager's, because it removes only its own fields. Our fields of the Kyma get no owner: its spec belongs to
 // the user, and lifecycle-manager would remove it with them.
 func (w Writer) giveBack(ctx context.Context) {
-	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"}, {"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {
+	for _, kind := range []struct{ name, owner string }{{"ModuleTemplate", "catalog-sync"},
+		{"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {
 		entries := &unstructured.UnstructuredList{}
 		entries.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(kind.name + "List"))
 		w.Try(kind.name, all, "", func() error {

@@ -29,8 +29,8 @@ type Facts struct {
 	Message func(*v1beta2.Manifest) string
 }
 
-// Releases reports whether a bundle gives the runtime back to lifecycle-manager, which then writes the Kyma's status, the
-// catalog and their definitions.
+// Releases reports whether a bundle gives the runtime back to lifecycle-manager, which then writes the Kyma's status,
+// the catalog and their definitions.
 func Releases(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
 
 // Progress returns the progress of the phase in the bundle in force, nil without one.
@@ -74,14 +74,8 @@ func unfinished(facts Facts) string {
 		return facts.Trouble.Message
 	case facts.Bundle.State.Takeover == bundle.TakeoverRelease && len(facts.Manifests) > 0:
 		m := &facts.Manifests[0]
-		return bounded(
-			fmt.Sprintf(
-				"waiting until Manifest %s is gone and %d others: %s",
-				m.Name,
-				len(facts.Manifests)-1,
-				cmp.Or(facts.Message(m), "its objects are being given back"),
-			),
-		)
+		return bounded(fmt.Sprintf("waiting until Manifest %s is gone and %d others: %s", m.Name,
+			len(facts.Manifests)-1, cmp.Or(facts.Message(m), "its objects are being given back")))
 	}
 	return "waiting until it is done"
 }
@@ -115,7 +109,8 @@ func adopted(facts Facts) (modules []string, why string) {
 		if refused := facts.Unstaged[want.Module]; refused != nil {
 			reason = refused.Error()
 		}
-		why = cmp.Or(why, bounded(fmt.Sprintf("module %s is not adopted: Manifest %s: %s", want.Module, want.Name, reason)))
+		why = cmp.Or(why,
+			bounded(fmt.Sprintf("module %s is not adopted: Manifest %s: %s", want.Module, want.Name, reason)))
 	}
 	slices.Sort(modules)
 	return modules, why

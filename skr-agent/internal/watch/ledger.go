@@ -70,7 +70,8 @@ func summary(reported []bundle.ReportedWatch) []bundle.ReportedWatch {
 	for i := range reported {
 		objects, room := reported[i].Objects, bundle.MaxWatchedNamesBytes/len(reported)
 		fits := 0
-		for fits < len(objects) && fits < bundle.MaxWatchedReported/len(reported) && room >= len(objects[fits].Namespace)+len(objects[fits].Name) {
+		for fits < len(objects) && fits < bundle.MaxWatchedReported/len(reported) &&
+			room >= len(objects[fits].Namespace)+len(objects[fits].Name) {
 			room -= len(objects[fits].Namespace) + len(objects[fits].Name)
 			fits++
 		}

@@ -29,7 +29,8 @@ func TestLedgerReportsEachChangeOnce(t *testing.T) {
 	l.changed(object{name: "a"})
 	l.changed(object{name: "b"})
 	l.include(20, noon)
-	if got, want := names(l.reported), []string{"b@20", "a@20"}; !reflect.DeepEqual(got, want) || l.reported.Since != 20 ||
+	if got, want := names(l.reported), []string{"b@20", "a@20"}; !reflect.DeepEqual(got, want) ||
+		l.reported.Since != 20 ||
 		l.reported.Changes != 2 {
 		t.Fatalf("got %v of %+v, want %v", got, l.reported, want)
 	}

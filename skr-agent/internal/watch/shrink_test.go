@@ -29,7 +29,8 @@ func TestSpecFingerprint(t *testing.T) {
 	now := metav1.Now()
 	meta := func(change func(*metav1.ObjectMeta)) *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: "one", UID: "u", ResourceVersion: "7", Generation: 3, Labels: map[string]string{"a": "b"},
+			Namespace: "shop", Name: "one", UID: "u", ResourceVersion: "7", Generation: 3,
+			Labels: map[string]string{"a": "b"},
 		}}
 		change(&o.ObjectMeta)
 		return o
@@ -38,12 +39,28 @@ func TestSpecFingerprint(t *testing.T) {
 		before, after func(*metav1.ObjectMeta)
 		counts        bool
 	}{
-		"a new generation":          {func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.Generation, m.ResourceVersion = 4, "8" }, true},
-		"a new version alone":       {func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.ResourceVersion = "8" }, false},
-		"an annotation":             {func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.Annotations = map[string]string{"a": "b"} }, false},
-		"a deletion that began":     {func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.DeletionTimestamp = &now }, true},
-		"another of the same name":  {func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.UID = types.UID("v") }, true},
-		"a kind without generation": {func(m *metav1.ObjectMeta) { m.Generation = 0 }, func(m *metav1.ObjectMeta) { m.Generation, m.ResourceVersion = 0, "8" }, true},
+		"a new generation": {
+			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.Generation, m.ResourceVersion = 4, "8" }, true,
+		},
+		"a new version alone": {
+			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.ResourceVersion = "8" }, false,
+		},
+		"an annotation": {
+			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) {
+				m.Annotations = map[string]string{"a": "b"}
+			}, false,
+		},
+		"a deletion that began": {
+			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.DeletionTimestamp = &now }, true,
+		},
+		"another of the same name": {
+			func(*metav1.ObjectMeta) {}, func(m *metav1.ObjectMeta) { m.UID = types.UID("v") }, true,
+		},
+		"a kind without generation": {
+			func(m *metav1.ObjectMeta) {
+				m.Generation = 0
+			}, func(m *metav1.ObjectMeta) { m.Generation, m.ResourceVersion = 0, "8" }, true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := printOf(t, meta(c.before)) != printOf(t, meta(c.after)); got != c.counts {
@@ -73,9 +90,11 @@ func TestStatusFingerprint(t *testing.T) {
 		change func(map[string]any)
 		counts bool
 	}{
-		"nothing":            {func(map[string]any) {}, false},
-		"the spec":           {func(o map[string]any) { o["spec"] = map[string]any{"size": int64(2)} }, false},
-		"a generation":       {func(o map[string]any) { o["metadata"].(map[string]any)["generation"] = int64(4) }, false},
+		"nothing":  {func(map[string]any) {}, false},
+		"the spec": {func(o map[string]any) { o["spec"] = map[string]any{"size": int64(2)} }, false},
+		"a generation": {
+			func(o map[string]any) { o["metadata"].(map[string]any)["generation"] = int64(4) }, false,
+		},
 		"a field of status":  {func(o map[string]any) { o["status"].(map[string]any)["state"] = "Error" }, true},
 		"a number of status": {func(o map[string]any) { o["status"].(map[string]any)["seen"] = int64(2) }, true},
 		"no status any more": {func(o map[string]any) { delete(o, "status") }, true},

@@ -120,9 +120,10 @@ func (w *Watches) start(watcher bundle.Watcher) (*watch, error) {
 	one.synced = informer.HasSynced
 	err := informer.SetTransform(shrink)
 	if err == nil {
-		err = informer.SetWatchErrorHandlerWithContext(
-			func(ctx context.Context, r *cache.Reflector, err error) { w.failed(ctx, one, r, err) },
-		)
+		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector,
+			err error) {
+			w.failed(ctx, one, r, err)
+		})
 	}
 	if err == nil {
 		_, err = informer.AddEventHandler(w.handler(one))
@@ -150,11 +151,7 @@ func (w *Watches) informer(one *watch) cache.SharedIndexInformer {
 }
 
 func informerOf[L runtime.Object](
-	w *Watches,
-	one *watch,
-	resource selection[L],
-	client any,
-	example runtime.Object,
+	w *Watches, one *watch, resource selection[L], client any, example runtime.Object,
 ) cache.SharedIndexInformer {
 	selector := one.Selector()
 	lister := &cache.ListWatch{
@@ -171,12 +168,8 @@ func informerOf[L runtime.Object](
 			return opened, err
 		},
 	}
-	return cache.NewSharedIndexInformer(
-		cache.ToListWatcherWithWatchListSemantics(lister, client),
-		example,
-		0,
-		cache.Indexers{},
-	)
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lister, client), example, 0,
+		cache.Indexers{})
 }
 
 func (w *Watches) handler(one *watch) cache.ResourceEventHandler {
@@ -210,10 +203,8 @@ func (w *Watches) saw(one *watch, obj any, more int, counts bool) {
 			one.stop()
 			one.full, one.synced = true, func() bool { return true }
 			one.trouble = fmt.Sprintf(
-				"more than %d objects of %s have the labels and are not watched: narrow labelsToWatch",
-				w.limit,
-				one.Resource,
-			)
+				"more than %d objects of %s have the labels and are not watched: narrow labelsToWatch", w.limit,
+				one.Resource)
 		}
 	})
 }
@@ -225,10 +216,8 @@ func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, er
 		w.note(one, func() { one.absent = one.absent || !one.synced() })
 	case apierrors.IsForbidden(err):
 		w.note(one, func() {
-			one.trouble = fmt.Sprintf(
-				"the agent is not allowed to list and watch %s: add it to its ClusterRole",
-				one.GVR().GroupResource(),
-			)
+			one.trouble = fmt.Sprintf("the agent is not allowed to list and watch %s: add it to its ClusterRole",
+				one.GVR().GroupResource())
 		})
 	default:
 		cache.DefaultWatchErrorHandler(ctx, r, err)

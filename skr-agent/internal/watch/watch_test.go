@@ -68,7 +68,9 @@ func (w *world) allow(resources ...string) {
 	w.Helper()
 	role := &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "agent-"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: resources, Verbs: []string{"list", "watch"}}},
+		Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{""}, Resources: resources, Verbs: []string{"list", "watch"}},
+		},
 	}
 	role, err := w.admin.RbacV1().ClusterRoles().Create(w.Context(), role, metav1.CreateOptions{})
 	must(w.T, err)
@@ -151,22 +153,18 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 	must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps"), watcherOf("pods"), status}))
 
 	t.Run("a forbidden watch is reported until it is allowed", func(*testing.T) {
-		w.until(
-			"pods",
-			"trouble",
-			func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "ClusterRole") },
-		)
+		w.until("pods", "trouble", func(told bundle.ReportedWatch) bool {
+			return strings.Contains(told.Trouble, "ClusterRole")
+		})
 		w.allow("pods")
 		w.until("pods", "no trouble", func(told bundle.ReportedWatch) bool { return told.Trouble == "" })
 	})
 	t.Run("changes are reported by name, without existing objects", func(t *testing.T) {
 		w.synced("configmaps")
 		made := w.config("new")
-		w.until(
-			"configmaps",
-			"the new one",
-			func(told bundle.ReportedWatch) bool { return told.Changes == 1 && told.Objects[0].Name == "new" },
-		)
+		w.until("configmaps", "the new one", func(told bundle.ReportedWatch) bool {
+			return told.Changes == 1 && told.Objects[0].Name == "new"
+		})
 		delete(made.Labels, "team")
 		_, err := w.admin.CoreV1().ConfigMaps("default").Update(t.Context(), made, metav1.UpdateOptions{})
 		must(t, err)
@@ -181,7 +179,9 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 		create := func(name string) *corev1.Service {
 			made, err := services.Create(t.Context(), &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"team": "shop"}},
-				Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}, Type: corev1.ServiceTypeLoadBalancer},
+				Spec: corev1.ServiceSpec{
+					Ports: []corev1.ServicePort{{Port: 80}}, Type: corev1.ServiceTypeLoadBalancer,
+				},
 			}, metav1.CreateOptions{})
 			must(t, err)
 			return made
@@ -220,10 +220,8 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 		for i := range 5 {
 			w.config(fmt.Sprint("many-", i))
 		}
-		w.until(
-			"configmaps",
-			"trouble",
-			func(told bundle.ReportedWatch) bool { return strings.Contains(told.Trouble, "more than 3 objects") },
-		)
+		w.until("configmaps", "trouble", func(told bundle.ReportedWatch) bool {
+			return strings.Contains(told.Trouble, "more than 3 objects")
+		})
 	})
 }

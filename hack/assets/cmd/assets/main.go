@@ -16,11 +16,8 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	alerts := flag.Bool("alerts", true, "also obtain promtool, which tests alerts")
-	limit := flag.String(
-		"kubernetes",
-		"",
-		"print only a folder with the programs of a limit of the supported versions: oldest or newest",
-	)
+	limit := flag.String("kubernetes", "",
+		"print only a folder with the programs of a limit of the supported versions: oldest or newest")
 	flag.Parse()
 	if *limit != "" {
 		dir, err := assets.EnsureLimit(ctx, *limit, os.Stderr)
@@ -40,13 +37,8 @@ func main() {
 		fmt.Fprintln(os.Stderr, "assets:", err)
 		os.Exit(1)
 	}
-	fmt.Printf(
-		"kube-apiserver  %s\netcd            %s\nkwok            %s\npromtool        %s\n",
-		found.KubeAPIServer,
-		found.Etcd,
-		found.Kwok,
-		promtool,
-	)
+	fmt.Printf("kube-apiserver  %s\netcd            %s\nkwok            %s\npromtool        %s\n", found.KubeAPIServer,
+		found.Etcd, found.Kwok, promtool)
 	if found.Kubectl != "" {
 		fmt.Printf("kubectl         %s\n", found.Kubectl)
 	}

@@ -19,6 +19,8 @@ import (
 
 func main() {
 	// The order is that of coredns' plugin.cfg, in which requests go through them.
-	dnsserver.Directives = []string{"reload", "health", "ready", "prometheus", "errors", "loadbalance", "cache", "loop", "kubernetes", "forward"}
+	dnsserver.Directives = []string{
+		"reload", "health", "ready", "prometheus", "errors", "loadbalance", "cache", "loop", "kubernetes", "forward",
+	}
 	coremain.Run()
 }

@@ -8,11 +8,18 @@ func TestOnlyHeldCapabilitiesAreLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, config, want string }{
-		{"a container", `{"process":{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_RESOURCE"]},"limit":9223372036854775807}}`,
+		{"a container",
+			`{"process":{"capabilities":{"bounding":["CAP_CHOWN","CAP_SYS_RESOURCE"]},"limit":9223372036854775807}}`,
 			`{"process":{"capabilities":{"bounding":["CAP_CHOWN"]},"limit":9223372036854775807}}`},
-		{"the process of an exec", `{"capabilities":{"effective":["CAP_SYS_RESOURCE"]}}`, `{"capabilities":{"effective":[]}}`},
+		{
+			"the process of an exec", `{"capabilities":{"effective":["CAP_SYS_RESOURCE"]}}`,
+			`{"capabilities":{"effective":[]}}`,
+		},
 		{"one that asks for nothing", `{"process":{}}`, `{"process":{}}`},
-		{"a capability of a newer kernel", `{"capabilities":{"effective":["CAP_NEW"]}}`, `{"capabilities":{"effective":[]}}`},
+		{
+			"a capability of a newer kernel", `{"capabilities":{"effective":["CAP_NEW"]}}`,
+			`{"capabilities":{"effective":[]}}`,
+		},
 	} {
 		got, err := fitted([]byte(c.config), held)
 		if err != nil || string(got) != c.want {

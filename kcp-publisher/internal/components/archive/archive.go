@@ -108,7 +108,10 @@ func (l Limits) openBlobs(path string) (blobs, error) {
 func readIndex(from blobs) (*index, error) {
 	data, err := from.indexBytes()
 	if errors.Is(err, errdef.ErrNotFound) {
-		return nil, fmt.Errorf("%s: is missing: this is not a common transport archive; ocm transfer componentarchive converts a component archive: %w", indexFile, err)
+		return nil,
+			fmt.Errorf(
+				"%s: is missing: this is not a common transport archive; ocm transfer componentarchive converts a "+
+					"component archive: %w", indexFile, err)
 	}
 	if err != nil {
 		return nil, err

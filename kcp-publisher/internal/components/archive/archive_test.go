@@ -29,7 +29,8 @@ const (
 func push(t *testing.T, to content.Pusher, mediaType string, data []byte) ocispec.Descriptor {
 	t.Helper()
 	desc := ocispec.Descriptor{MediaType: mediaType, Digest: digest.FromBytes(data), Size: int64(len(data))}
-	if err := to.Push(t.Context(), desc, bytes.NewReader(data)); err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
+	if err := to.Push(t.Context(), desc, bytes.NewReader(data)); err != nil &&
+		!errors.Is(err, errdef.ErrAlreadyExists) {
 		t.Fatal(err)
 	}
 	return desc
@@ -50,7 +51,8 @@ func image(t *testing.T, to oras.Target, content string) ocispec.Descriptor {
 	config := push(t, to, ocispec.MediaTypeImageConfig, []byte(`{"of":"`+content[:1]+`"}`))
 	layer := push(t, to, ocispec.MediaTypeImageLayer, []byte(content))
 	return push(t, to, ocispec.MediaTypeImageManifest, encode(t, ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config, Layers: []ocispec.Descriptor{layer},
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config,
+		Layers: []ocispec.Descriptor{layer},
 	}))
 }
 
@@ -158,7 +160,8 @@ func TestCopiesRoundTripInEveryFormat(t *testing.T) {
 				}
 			}
 			versions := a.Versions()
-			if len(versions) != 4 || versions[0].Tag != "1.0.0" || versions[1].Tag != "v1" || versions[2].Tag != "" || versions[3].Repository != images {
+			if len(versions) != 4 || versions[0].Tag != "1.0.0" || versions[1].Tag != "v1" || versions[2].Tag != "" ||
+				versions[3].Repository != images {
 				t.Errorf("versions: %+v", versions)
 			}
 			if _, err := a.Target(scaler).Resolve(t.Context(), "v1"); err == nil {
@@ -212,7 +215,8 @@ func TestFolderIsExtendedAndRetaggedVersionsStay(t *testing.T) {
 	}
 	to := w.Target(scaler)
 	released := image(t, to, "released again")
-	if !bytes.Equal(read(t, filepath.Join(path, indexFile)), encode(t, document{SchemaVersion: 1, Artifacts: before.Versions()})) {
+	if !bytes.Equal(read(t, filepath.Join(path, indexFile)),
+		encode(t, document{SchemaVersion: 1, Artifacts: before.Versions()})) {
 		t.Error("the index changed before Close")
 	}
 	tag(t, to, released, "1.0.0")
@@ -229,7 +233,8 @@ func TestFolderIsExtendedAndRetaggedVersionsStay(t *testing.T) {
 			got = append(got, v.Tag+" "+v.Digest.String())
 		}
 	}
-	if want := []string{"1.0.0 " + released.Digest.String(), "latest " + released.Digest.String(), " " + old.String()}; !slices.Equal(got, want) {
+	if want := []string{"1.0.0 " + released.Digest.String(), "latest " + released.Digest.String(),
+		" " + old.String()}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if err := a.Verify(t.Context()); err != nil {
@@ -247,7 +252,8 @@ func TestDamagedBlobOfAnExtendedFolderIsReplaced(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(path, blobsDir, name), []byte("x8"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := open(t, path).Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "blob was asked for as "+digest.FromString("x86").String()) {
+	if err := open(t, path).Verify(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "blob was asked for as "+digest.FromString("x86").String()) {
 		t.Errorf("verified: %v", err)
 	}
 	w, err := Create(path, Folder)
@@ -270,8 +276,10 @@ func TestExistingArchivesAreNotOverwritten(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(full, "home"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{tarball: "ask to replace it", full: "name an empty or new folder", filepath.Join(dir, "no/where.tar"): "no such file"} {
-		if _, err := Create(path, FormatOf(path)); err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) {
+	for path, want := range map[string]string{tarball: "ask to replace it", full: "name an empty or new folder",
+		filepath.Join(dir, "no/where.tar"): "no such file"} {
+		if _, err := Create(path, FormatOf(path)); err == nil || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
@@ -348,15 +356,21 @@ func TestContentWithAWrongDigestIsNotWritten(t *testing.T) {
 		desc ocispec.Descriptor
 		body string
 	}{
-		"other bytes":     {ocispec.Descriptor{Digest: d, Size: 4}, "evil"},
-		"too short":       {ocispec.Descriptor{Digest: d, Size: 5}, "good"},
-		"too long":        {ocispec.Descriptor{Digest: d, Size: 4}, "goods"},
-		"a path":          {ocispec.Descriptor{Digest: "sha256:../../x", Size: 4}, "good"},
-		"no digest":       {ocispec.Descriptor{Size: 4}, "good"},
-		"SHA-384":         {ocispec.Descriptor{Digest: digest.SHA384.FromString("good"), Size: 4}, "good"},
-		"not a manifest":  {ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: d, Size: 4}, "good"},
-		"another type":    {ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex, Digest: digest.FromString(`{"config":{}}`), Size: 13}, `{"config":{}}`},
-		"both of the two": {ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex, Digest: digest.FromString(`{"config":{},"manifests":[]}`), Size: 28}, `{"config":{},"manifests":[]}`},
+		"other bytes":    {ocispec.Descriptor{Digest: d, Size: 4}, "evil"},
+		"too short":      {ocispec.Descriptor{Digest: d, Size: 5}, "good"},
+		"too long":       {ocispec.Descriptor{Digest: d, Size: 4}, "goods"},
+		"a path":         {ocispec.Descriptor{Digest: "sha256:../../x", Size: 4}, "good"},
+		"no digest":      {ocispec.Descriptor{Size: 4}, "good"},
+		"SHA-384":        {ocispec.Descriptor{Digest: digest.SHA384.FromString("good"), Size: 4}, "good"},
+		"not a manifest": {ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: d, Size: 4}, "good"},
+		"another type": {
+			ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex, Digest: digest.FromString(`{"config":{}}`),
+				Size: 13}, `{"config":{}}`,
+		},
+		"both of the two": {
+			ocispec.Descriptor{MediaType: ocispec.MediaTypeImageIndex,
+				Digest: digest.FromString(`{"config":{},"manifests":[]}`), Size: 28}, `{"config":{},"manifests":[]}`,
+		},
 	} {
 		if err := to.Push(t.Context(), c.desc, strings.NewReader(c.body)); err == nil {
 			t.Errorf("%s is written", name)
@@ -394,7 +408,9 @@ func TestDamagedBlobFailsAtTheEndOfARead(t *testing.T) {
 		if err := os.WriteFile(file, bytes.Replace(read(t, file), []byte("x86"), []byte("x87"), 1), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		body, err := open(t, path).Target(images).Fetch(t.Context(), ocispec.Descriptor{Digest: digest.FromString("x86"), Size: 3})
+		body, err := open(t, path).Target(images).Fetch(t.Context(), ocispec.Descriptor{
+			Digest: digest.FromString("x86"), Size: 3,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,47 +72,93 @@ func TestHostileTarIsRefused(t *testing.T) {
 		data []byte
 		want string // empty if the file is valid
 	}{
-		"an honest one":                      {whole, ""},
-		"index last, names with ./, folders": {pack(t, typed("./", tar.TypeDir, ""), typed("./blobs/", tar.TypeDir, ""), file("./"+blob.header.Name, "x"), file("./"+indexFile, emptyIndex)), ""},
-		"padded":                             {append(bytes.Clone(whole), make([]byte, 10240)...), ""},
-		"nothing":                            {nil, "the end is missing"},
-		"zeros":                              {make([]byte, 1024), indexFile + ": is missing"},
-		"text":                               {[]byte(strings.Repeat("hello", 200)), "invalid tar header"},
-		"zstd":                               {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, "zstd"},
-		"no index":                           {pack(t, blob), indexFile + ": is missing"},
-		"an index twice":                     {pack(t, index, index), "duplicate entry"},
-		"an index twice under two names":     {pack(t, index, file("./"+indexFile, emptyIndex)), "duplicate entry"},
-		"a blob twice":                       {pack(t, index, blob, blob), "duplicate entry"},
-		"an index too large":                 {pack(t, file(indexFile, strings.Repeat(" ", maxIndexBytes+1))), "larger than"},
-		"out of the archive":                 {pack(t, index, file("../x", "x")), `entry "../x"`},
-		"out through blobs":                  {pack(t, index, file("blobs/../../x", "x")), `entry "blobs/../../x"`},
-		"an absolute path":                   {pack(t, index, file("/"+blob.header.Name, "x")), "want artifact-index.json, or blobs/"},
-		"./ twice":                           {pack(t, index, file("././"+blob.header.Name, "x")), "want artifact-index.json"},
-		"a file of another name":             {pack(t, index, file("README.md", "x")), `entry "README.md"`},
-		"a component archive":                {pack(t, file("component-descriptor.yaml", "x")), `entry "component-descriptor.yaml"`},
-		"a blob in capitals":                 {pack(t, index, file(strings.ToUpper(blob.header.Name), "x")), "want artifact-index.json"},
-		"a short digest":                     {pack(t, index, file("blobs/sha256.00", "x")), "want artifact-index.json"},
-		"another folder":                     {pack(t, index, typed("etc/", tar.TypeDir, "")), "want no folder but blobs"},
-		"a symbolic link":                    {pack(t, index, typed(blob.header.Name, tar.TypeSymlink, "/etc/passwd")), "neither a file nor a folder"},
-		"a hard link":                        {pack(t, index, typed(blob.header.Name, tar.TypeLink, indexFile)), "neither a file nor a folder"},
-		"a device":                           {pack(t, index, typed(blob.header.Name, tar.TypeBlock, "")), "neither a file nor a folder"},
-		"a pipe":                             {pack(t, index, typed(blob.header.Name, tar.TypeFifo, "")), "neither a file nor a folder"},
-		"blobs as a link":                    {pack(t, index, typed("blobs", tar.TypeSymlink, "/etc")), "neither a file nor a folder"},
-		"global records":                     {pack(t, tarEntry{tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "g", PAXRecords: map[string]string{"comment": "x"}}, ""}, index), "neither a file nor a folder"},
-		"more entries than allowed":          {pack(t, index, blob, file("blobs/sha256."+digest.FromString("y").Encoded(), "y"), file("blobs/sha256."+digest.FromString("z").Encoded(), "z")), "more than 3 entries"},
-		"cut off in a blob":                  {pack(t, index, file(blob.header.Name, big))[:2<<20], "cut off"},
-		"cut off between entries":            {whole[:2048], "cut off"},
-		"cut off in a header":                {whole[:1100], "unexpected EOF"},
-		"something behind it":                {append(bytes.Clone(whole), pack(t, index)...), "something follows the last entry"},
-		"much padding":                       {append(bytes.Clone(whole), make([]byte, maxPaddingBytes)...), "larger than"},
-		"zipped":                             {zip(t, whole), ""},
-		"zipped, with something behind":      {append(zip(t, whole), 0), "something follows the gzip stream"},
-		"zipped in two parts":                {append(zip(t, whole[:512]), zip(t, whole[512:])...), "something follows the gzip stream"},
-		"zipped and cut off":                 {zip(t, whole)[:60], "unexpected EOF"},
-		"zipped and damaged":                 {flip(zip(t, whole), -6), "checksum"},
-		"a bomb":                             {zip(t, pack(t, index, file(blob.header.Name, strings.Repeat(big, 7)))), "unpacks to more than 16777216 bytes"},
-		"more unpacked than allowed":         {zip(t, pack(t, index, file(blob.header.Name, strings.Repeat(big, 11)))), "unpacks to more than"},
-		"an index of another schema":         {pack(t, file(indexFile, `{"schemaVersion":2}`)), "schemaVersion: 2"},
+		"an honest one": {whole, ""},
+		"index last, names with ./, folders": {
+			pack(t, typed("./", tar.TypeDir, ""), typed("./blobs/", tar.TypeDir, ""), file("./"+blob.header.Name, "x"),
+				file("./"+indexFile, emptyIndex)), "",
+		},
+		"padded":                         {append(bytes.Clone(whole), make([]byte, 10240)...), ""},
+		"nothing":                        {nil, "the end is missing"},
+		"zeros":                          {make([]byte, 1024), indexFile + ": is missing"},
+		"text":                           {[]byte(strings.Repeat("hello", 200)), "invalid tar header"},
+		"zstd":                           {[]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 0}, "zstd"},
+		"no index":                       {pack(t, blob), indexFile + ": is missing"},
+		"an index twice":                 {pack(t, index, index), "duplicate entry"},
+		"an index twice under two names": {pack(t, index, file("./"+indexFile, emptyIndex)), "duplicate entry"},
+		"a blob twice":                   {pack(t, index, blob, blob), "duplicate entry"},
+		"an index too large": {
+			pack(t, file(indexFile, strings.Repeat(" ", maxIndexBytes+1))), "larger than",
+		},
+		"out of the archive": {pack(t, index, file("../x", "x")), `entry "../x"`},
+		"out through blobs":  {pack(t, index, file("blobs/../../x", "x")), `entry "blobs/../../x"`},
+		"an absolute path": {
+			pack(t, index, file("/"+blob.header.Name, "x")), "want artifact-index.json, or blobs/",
+		},
+		"./ twice": {
+			pack(t, index, file("././"+blob.header.Name, "x")), "want artifact-index.json",
+		},
+		"a file of another name": {pack(t, index, file("README.md", "x")), `entry "README.md"`},
+		"a component archive": {
+			pack(t, file("component-descriptor.yaml", "x")), `entry "component-descriptor.yaml"`,
+		},
+		"a blob in capitals": {
+			pack(t, index, file(strings.ToUpper(blob.header.Name), "x")), "want artifact-index.json",
+		},
+		"a short digest": {
+			pack(t, index, file("blobs/sha256.00", "x")), "want artifact-index.json",
+		},
+		"another folder": {
+			pack(t, index, typed("etc/", tar.TypeDir, "")), "want no folder but blobs",
+		},
+		"a symbolic link": {
+			pack(t, index, typed(blob.header.Name, tar.TypeSymlink, "/etc/passwd")), "neither a file nor a folder",
+		},
+		"a hard link": {
+			pack(t, index, typed(blob.header.Name, tar.TypeLink, indexFile)), "neither a file nor a folder",
+		},
+		"a device": {
+			pack(t, index, typed(blob.header.Name, tar.TypeBlock, "")), "neither a file nor a folder",
+		},
+		"a pipe": {
+			pack(t, index, typed(blob.header.Name, tar.TypeFifo, "")), "neither a file nor a folder",
+		},
+		"blobs as a link": {
+			pack(t, index, typed("blobs", tar.TypeSymlink, "/etc")), "neither a file nor a folder",
+		},
+		"global records": {
+			pack(t, tarEntry{
+				tar.Header{Typeflag: tar.TypeXGlobalHeader, Name: "g", PAXRecords: map[string]string{"comment": "x"}},
+				"",
+			}, index), "neither a file nor a folder",
+		},
+		"more entries than allowed": {
+			pack(t, index, blob, file("blobs/sha256."+digest.FromString("y").Encoded(), "y"),
+				file("blobs/sha256."+digest.FromString("z").Encoded(), "z")), "more than 3 entries",
+		},
+		"cut off in a blob":       {pack(t, index, file(blob.header.Name, big))[:2<<20], "cut off"},
+		"cut off between entries": {whole[:2048], "cut off"},
+		"cut off in a header":     {whole[:1100], "unexpected EOF"},
+		"something behind it": {
+			append(bytes.Clone(whole), pack(t, index)...), "something follows the last entry",
+		},
+		"much padding": {
+			append(bytes.Clone(whole), make([]byte, maxPaddingBytes)...), "larger than",
+		},
+		"zipped":                        {zip(t, whole), ""},
+		"zipped, with something behind": {append(zip(t, whole), 0), "something follows the gzip stream"},
+		"zipped in two parts": {
+			append(zip(t, whole[:512]), zip(t, whole[512:])...), "something follows the gzip stream",
+		},
+		"zipped and cut off": {zip(t, whole)[:60], "unexpected EOF"},
+		"zipped and damaged": {flip(zip(t, whole), -6), "checksum"},
+		"a bomb": {
+			zip(t, pack(t, index, file(blob.header.Name, strings.Repeat(big, 7)))),
+			"unpacks to more than 16777216 bytes",
+		},
+		"more unpacked than allowed": {
+			zip(t, pack(t, index, file(blob.header.Name, strings.Repeat(big, 11)))), "unpacks to more than",
+		},
+		"an index of another schema": {pack(t, file(indexFile, `{"schemaVersion":2}`)), "schemaVersion: 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "ctf.tar")
@@ -148,7 +194,9 @@ func flip(data []byte, at int) []byte {
 }
 
 func TestSparseFileIsRefused(t *testing.T) {
-	header := &tar.Header{PAXRecords: map[string]string{"GNU.sparse.realsize": "1099511627776"}, Typeflag: tar.TypeReg, Name: indexFile}
+	header := &tar.Header{
+		PAXRecords: map[string]string{"GNU.sparse.realsize": "1099511627776"}, Typeflag: tar.TypeReg, Name: indexFile,
+	}
 	if _, err := entryName(header); err == nil || !strings.Contains(err.Error(), "sparse") {
 		t.Errorf("got %v", err)
 	}
@@ -164,17 +212,34 @@ func TestHostileIndexIsRefused(t *testing.T) {
 	}
 	a, b := digest.FromString("a"), digest.FromString("b")
 	for name, c := range map[string]struct{ in, want string }{
-		"not JSON":                   {"{", "unexpected end"},
-		"another schema":             {`{"schemaVersion":2}`, "schemaVersion: 2"},
-		"a digest as a path":         {`{"schemaVersion":1,"artifacts":[` + entry("r", "1", "../../etc/passwd") + `]}`, "artifacts[0].digest"},
-		"a digest of unknown form":   {`{"schemaVersion":1,"artifacts":[` + entry("r", "1", "md5:00") + `]}`, "artifacts[0].digest"},
-		"a repository as a path":     {`{"schemaVersion":1,"artifacts":[` + entry("../r", "1", a) + `]}`, "artifacts[0].repository"},
-		"no repository":              {`{"schemaVersion":1,"artifacts":[` + entry("", "1", a) + `]}`, "artifacts[0].repository"},
-		"a repository with a tag":    {`{"schemaVersion":1,"artifacts":[` + entry("r:1", "2", a) + `]}`, "artifacts[0].repository"},
-		"a tag as a path":            {`{"schemaVersion":1,"artifacts":[` + entry("r", "../x", a) + `]}`, "artifacts[0].tag"},
-		"one tag for two":            {`{"schemaVersion":1,"artifacts":[` + entry("r", "1", a) + `,` + entry("r", "1", b) + `]}`, "artifacts[1]: r:1 is both"},
-		"a key twice":                {`{"schemaVersion":1,"artifacts":[],"artifacts":[]}`, "duplicate field"},
-		"the same twice is harmless": {`{"schemaVersion":1,"artifacts":[` + entry("r", "1", a) + `,` + entry("r", "1", a) + `]}`, ""},
+		"not JSON":       {"{", "unexpected end"},
+		"another schema": {`{"schemaVersion":2}`, "schemaVersion: 2"},
+		"a digest as a path": {
+			`{"schemaVersion":1,"artifacts":[` + entry("r", "1", "../../etc/passwd") + `]}`, "artifacts[0].digest",
+		},
+		"a digest of unknown form": {
+			`{"schemaVersion":1,"artifacts":[` + entry("r", "1", "md5:00") + `]}`, "artifacts[0].digest",
+		},
+		"a repository as a path": {
+			`{"schemaVersion":1,"artifacts":[` + entry("../r", "1", a) + `]}`, "artifacts[0].repository",
+		},
+		"no repository": {
+			`{"schemaVersion":1,"artifacts":[` + entry("", "1", a) + `]}`, "artifacts[0].repository",
+		},
+		"a repository with a tag": {
+			`{"schemaVersion":1,"artifacts":[` + entry("r:1", "2", a) + `]}`, "artifacts[0].repository",
+		},
+		"a tag as a path": {
+			`{"schemaVersion":1,"artifacts":[` + entry("r", "../x", a) + `]}`, "artifacts[0].tag",
+		},
+		"one tag for two": {
+			`{"schemaVersion":1,"artifacts":[` + entry("r", "1", a) + `,` + entry("r", "1", b) + `]}`,
+			"artifacts[1]: r:1 is both",
+		},
+		"a key twice": {`{"schemaVersion":1,"artifacts":[],"artifacts":[]}`, "duplicate field"},
+		"the same twice is harmless": {
+			`{"schemaVersion":1,"artifacts":[` + entry("r", "1", a) + `,` + entry("r", "1", a) + `]}`, "",
+		},
 	} {
 		_, err := decodeIndex([]byte(c.in))
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
@@ -194,7 +259,8 @@ func folderWith(t *testing.T, index string, blobs ...string) string {
 		t.Fatal(err)
 	}
 	for _, blob := range blobs {
-		if err := os.WriteFile(filepath.Join(dir, blobsDir, "sha256."+digest.FromString(blob).Encoded()), []byte(blob), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, blobsDir, "sha256."+digest.FromString(blob).Encoded()), []byte(blob),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -212,7 +278,8 @@ func TestFolderReadsNothingOutsideItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := open(t, dir)
-	if _, err := a.Target("r").Fetch(t.Context(), ocispec.Descriptor{Digest: d}); err == nil || !strings.Contains(err.Error(), "escapes") {
+	if _, err := a.Target("r").Fetch(t.Context(), ocispec.Descriptor{Digest: d}); err == nil ||
+		!strings.Contains(err.Error(), "escapes") {
 		t.Errorf("a link out of the archive: %v", err)
 	}
 	if err := os.Remove(name); err != nil {
@@ -221,7 +288,8 @@ func TestFolderReadsNothingOutsideItself(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Target("r").Exists(t.Context(), ocispec.Descriptor{Digest: d}); err == nil || !strings.Contains(err.Error(), "is not a file") {
+	if _, err := a.Target("r").Exists(t.Context(), ocispec.Descriptor{Digest: d}); err == nil ||
+		!strings.Contains(err.Error(), "is not a file") {
 		t.Errorf("a pipe: %v", err)
 	}
 	for _, d := range []digest.Digest{"", "sha256:../../x", "md5:00", "sha384:00"} {
@@ -251,13 +319,20 @@ func TestMediaTypeComesFromTheManifest(t *testing.T) {
 		"said in the archive":       {list, ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageIndex, ""},
 		"said in the manifest":      {`{"mediaType":"` + dockerManifest + `","config":{}}`, "", dockerManifest, ""},
 		"said differently":          {plain, ocispec.MediaTypeImageIndex, "", "in the index and"},
-		"said wrongly":              {`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","config":{}}`, "", "", "differs from the one in the manifest"},
-		"both":                      {`{"config":{},"manifests":[]}`, "", "", "neither an image manifest nor an image index"},
-		"no manifest":               {"content", "", "", "invalid character"},
-		"a key twice":               {`{"config":{},"config":{}}`, "", "", "duplicate field"},
+		"said wrongly": {
+			`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","config":{}}`, "", "",
+			"differs from the one in the manifest",
+		},
+		"both": {
+			`{"config":{},"manifests":[]}`, "", "", "neither an image manifest nor an image index",
+		},
+		"no manifest": {"content", "", "", "invalid character"},
+		"a key twice": {`{"config":{},"config":{}}`, "", "", "duplicate field"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			index := fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"r","tag":"1","digest":%q,"mediaType":%q}]}`, digest.FromString(c.manifest), c.inIndex)
+			index := fmt.Sprintf(
+				`{"schemaVersion":1,"artifacts":[{"repository":"r","tag":"1","digest":%q,"mediaType":%q}]}`,
+				digest.FromString(c.manifest), c.inIndex)
 			got, err := open(t, folderWith(t, index, c.manifest)).Target("r").Resolve(t.Context(), "1")
 			if c.wrong != "" {
 				if err == nil || !strings.Contains(err.Error(), c.wrong) || !strings.Contains(err.Error(), "r:1 in ") {
@@ -274,8 +349,10 @@ func TestMediaTypeComesFromTheManifest(t *testing.T) {
 
 func TestMissingManifestOfAVersionIsDamage(t *testing.T) {
 	d := digest.FromString("gone")
-	a := open(t, folderWith(t, fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"r","tag":"1","digest":%q}]}`, d)))
-	if _, err := a.Target("r").Resolve(t.Context(), "1"); err == nil || errors.Is(err, errdef.ErrNotFound) || !strings.Contains(err.Error(), "not in the archive") {
+	a := open(t,
+		folderWith(t, fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"r","tag":"1","digest":%q}]}`, d)))
+	if _, err := a.Target("r").Resolve(t.Context(), "1"); err == nil || errors.Is(err, errdef.ErrNotFound) ||
+		!strings.Contains(err.Error(), "not in the archive") {
 		t.Errorf("got %v", err)
 	}
 	if err := a.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "not in the archive") {
@@ -300,7 +377,8 @@ func FuzzTar(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, typeflag byte, size int64, rest []byte) {
 		header := make([]byte, 512)
 		copy(header[:100], name)
-		copy(header[100:], fmt.Sprintf("0000644\x000000000\x000000000\x00%011o\x0000000000000\x00        ", uint64(size)&(1<<33-1)))
+		copy(header[100:],
+			fmt.Sprintf("0000644\x000000000\x000000000\x00%011o\x0000000000000\x00        ", uint64(size)&(1<<33-1)))
 		header[156] = typeflag
 		copy(header[257:], "ustar\x0000")
 		sum := 0

@@ -74,7 +74,8 @@ func decodeIndex(data []byte) (*index, error) {
 }
 
 func checkRepository(name string) error {
-	if err := (registry.Reference{Registry: "archive", Repository: name}).ValidateRepository(); err != nil || len(name) > 255 {
+	if err := (registry.Reference{Registry: "archive", Repository: name}).ValidateRepository(); err != nil ||
+		len(name) > 255 {
 		return fmt.Errorf("%q is not a repository name", name)
 	}
 	return nil
@@ -102,7 +103,8 @@ func (x *index) versions() []Version {
 		if (a.Tag == "") != (b.Tag == "") {
 			byTag = -byTag
 		}
-		return cmp.Or(strings.Compare(a.Repository, b.Repository), byTag, strings.Compare(a.Digest.String(), b.Digest.String()), strings.Compare(a.MediaType, b.MediaType))
+		return cmp.Or(strings.Compare(a.Repository, b.Repository), byTag,
+			strings.Compare(a.Digest.String(), b.Digest.String()), strings.Compare(a.MediaType, b.MediaType))
 	})
 	return slices.Compact(sorted)
 }

@@ -130,7 +130,8 @@ func (w *Writer) pack(to io.Writer, index []byte) error {
 
 func (w *Writer) packTar(to io.Writer, index []byte) error {
 	out := tar.NewWriter(to)
-	if err := out.WriteHeader(&tar.Header{Name: indexFile, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(index))}); err != nil {
+	if err := out.WriteHeader(&tar.Header{Name: indexFile, Typeflag: tar.TypeReg, Mode: 0o644,
+		Size: int64(len(index))}); err != nil {
 		return err
 	}
 	if _, err := out.Write(index); err != nil {
@@ -155,7 +156,8 @@ func (w *Writer) packTar(to io.Writer, index []byte) error {
 		if err != nil {
 			return err
 		}
-		if err := out.WriteHeader(&tar.Header{Name: path.Join(blobsDir, name), Typeflag: tar.TypeReg, Mode: 0o644, Size: size}); err != nil {
+		if err := out.WriteHeader(&tar.Header{Name: path.Join(blobsDir, name), Typeflag: tar.TypeReg, Mode: 0o644,
+			Size: size}); err != nil {
 			return err
 		}
 		verified, err := openVerified(staged, w.path, ocispec.Descriptor{Digest: d})

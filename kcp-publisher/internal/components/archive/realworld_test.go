@@ -16,15 +16,17 @@ func TestArchivesOfTheOfficialCLIAreRead(t *testing.T) {
 	}
 	const module = "component-descriptors/kyma-project.io/module/"
 	for path, want := range map[string][]string{
-		"ctf/keda-1.7.0":                             {module + "keda:1.7.0"},
-		"ctf/keda-1.8.0":                             {module + "keda:1.8.0"},
-		"ctf/template-operator-1.0.5":                {module + "template-operator:1.0.5"},
-		"ctf/podinfo-6.14.1":                         {module + "podinfo:6.14.1"},
-		"ctf/podinfo-6.14.1-signed":                  {module + "podinfo:6.14.1", module + "podinfo:"},
-		"ocm-vectors/ctf_buildmeta_none_external":    {module + "build:1.0.0.build-ci.42"},
-		"ocm-vectors/ctf_signed_rsa15_and_plain_pss": {module + "base:1.0.0", module + "top:1.2.3", module + "top:", module + "top:"},
-		"ocm-vectors/ctf_signed_rsa15_pem_chain":     {module + "base:1.0.0", module + "top:1.2.3", module + "top:"},
-		"ocm-vectors/ctf_unsigned.tgz":               {module + "base:1.0.0", module + "top:1.2.3"},
+		"ctf/keda-1.7.0":                          {module + "keda:1.7.0"},
+		"ctf/keda-1.8.0":                          {module + "keda:1.8.0"},
+		"ctf/template-operator-1.0.5":             {module + "template-operator:1.0.5"},
+		"ctf/podinfo-6.14.1":                      {module + "podinfo:6.14.1"},
+		"ctf/podinfo-6.14.1-signed":               {module + "podinfo:6.14.1", module + "podinfo:"},
+		"ocm-vectors/ctf_buildmeta_none_external": {module + "build:1.0.0.build-ci.42"},
+		"ocm-vectors/ctf_signed_rsa15_and_plain_pss": {
+			module + "base:1.0.0", module + "top:1.2.3", module + "top:", module + "top:",
+		},
+		"ocm-vectors/ctf_signed_rsa15_pem_chain": {module + "base:1.0.0", module + "top:1.2.3", module + "top:"},
+		"ocm-vectors/ctf_unsigned.tgz":           {module + "base:1.0.0", module + "top:1.2.3"},
 	} {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			a := open(t, filepath.Join(realworld, path))

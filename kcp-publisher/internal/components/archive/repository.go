@@ -44,7 +44,8 @@ func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descri
 		err = fmt.Errorf("mediaType: is %q in the index and %q in the manifest", named.MediaType, mediaType)
 	}
 	if err != nil {
-		return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: manifest %s: %w", r.name, reference, r.where, named.Digest, err)
+		return ocispec.Descriptor{},
+			fmt.Errorf("%s:%s in %s: manifest %s: %w", r.name, reference, r.where, named.Digest, err)
 	}
 	return ocispec.Descriptor{MediaType: mediaType, Digest: named.Digest, Size: int64(len(data))}, nil
 }
@@ -124,7 +125,9 @@ func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadC
 	}
 	if target.Size != 0 && target.Size != size {
 		body.Close()
-		return nil, fmt.Errorf("blob was asked for as %s with %d bytes and has %d in %s: fetch the archive again", target.Digest, target.Size, size, where)
+		return nil,
+			fmt.Errorf("blob was asked for as %s with %d bytes and has %d in %s: fetch the archive again",
+				target.Digest, target.Size, size, where)
 	}
 	return &verified{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest, where: where}, nil
 }
@@ -142,7 +145,8 @@ func (v *verified) Read(p []byte) (int, error) {
 	v.hash.Hash().Write(p[:n])
 	if errors.Is(err, io.EOF) {
 		if is := v.hash.Digest(); is != v.want {
-			return n, fmt.Errorf("blob was asked for as %s and is %s in %s: fetch the archive again", v.want, is, v.where)
+			return n,
+				fmt.Errorf("blob was asked for as %s and is %s in %s: fetch the archive again", v.want, is, v.where)
 		}
 	}
 	return n, err

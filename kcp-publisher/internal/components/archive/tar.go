@@ -52,7 +52,8 @@ func (l Limits) openFile(path string) (blobs, error) {
 		}
 		file = unpacked
 	case magic == [4]byte{0x28, 0xb5, 0x2f, 0xfd}:
-		return nil, errors.Join(errors.New("is compressed with zstd: want a folder, a tar or a gzipped tar"), file.Close())
+		return nil,
+			errors.Join(errors.New("is compressed with zstd: want a folder, a tar or a gzipped tar"), file.Close())
 	}
 	info, err := file.Stat()
 	if err != nil {
@@ -74,7 +75,8 @@ func (l Limits) gunzip(packed *os.File) (*os.File, error) {
 	}
 	file, err := os.CreateTemp("", "kyma-pull-archive-*.tar")
 	if err != nil {
-		return nil, fmt.Errorf("unpack: %w: make the folder for temporary files writable, or name another one in TMPDIR", err)
+		return nil,
+			fmt.Errorf("unpack: %w: make the folder for temporary files writable, or name another one in TMPDIR", err)
 	}
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, errors.Join(err, file.Close())
@@ -135,7 +137,9 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 			return nil, err
 		}
 		if header.Size > file.Size()-offset {
-			return nil, fmt.Errorf("entry %q: %d bytes are not all there: the archive was cut off, fetch it again", name, header.Size)
+			return nil,
+				fmt.Errorf("entry %q: %d bytes are not all there: the archive was cut off, fetch it again", name,
+					header.Size)
 		}
 		end = offset + (header.Size+511)&^511
 		if header.Typeflag == tar.TypeDir {
@@ -176,13 +180,15 @@ func entryName(header *tar.Header) (string, error) {
 	if file, ok := strings.CutPrefix(name, blobsDir+"/"); ok && blobFile.MatchString(file) {
 		return name, nil
 	}
-	return "", fmt.Errorf("entry %q: want %s, or %s/ with a digest as sha256.<hexadecimal>", header.Name, indexFile, blobsDir)
+	return "", fmt.Errorf("entry %q: want %s, or %s/ with a digest as sha256.<hexadecimal>", header.Name, indexFile,
+		blobsDir)
 }
 
 // checkEnd refuses a tar without its end, since it could be truncated between two entries, and one with data after its
 // end, which other readers might see.
 func checkEnd(file *io.SectionReader, end int64) error {
-	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "data after the last entry", maxPaddingBytes)
+	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "data after the last entry",
+		maxPaddingBytes)
 	switch {
 	case err != nil:
 		return err

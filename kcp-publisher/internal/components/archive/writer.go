@@ -66,13 +66,17 @@ func Create(path string, format Format) (*Writer, error) { return create(path, f
 // Replace is Create for a tar or gzipped tar that can exist: Close replaces it.
 func Replace(path string, format Format) (*Writer, error) {
 	if format == Folder {
-		return nil, fmt.Errorf("common transport archive %s: a folder is not replaced: remove it, or extend it with Create", path)
+		return nil,
+			fmt.Errorf("common transport archive %s: a folder is not replaced: remove it, or extend it with Create",
+				path)
 	}
 	return create(path, format, true)
 }
 
 func create(path string, format Format, replace bool) (*Writer, error) {
-	w := &Writer{path: filepath.Clean(path), format: format, replace: replace, index: &index{}, intact: map[digest.Digest]bool{}}
+	w := &Writer{
+		path: filepath.Clean(path), format: format, replace: replace, index: &index{}, intact: map[digest.Digest]bool{},
+	}
 	err := w.prepare()
 	if err != nil {
 		return nil, fmt.Errorf("common transport archive %s: %w", path, err)

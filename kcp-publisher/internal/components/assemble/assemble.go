@@ -30,7 +30,9 @@ type Component struct {
 
 // New creates a component version of files with these images. digests are the known digests of images, by reference. An
 // image reference with a digest needs none.
-func New(name, version, provider string, files Files, images []string, digests map[string]digest.Digest) (*Component, error) {
+func New(
+	name, version, provider string, files Files, images []string, digests map[string]digest.Digest,
+) (*Component, error) {
 	if err := errors.Join(ocm.CheckName(name), ocm.CheckVersion(version)); err != nil {
 		return nil, err
 	}
@@ -61,7 +63,9 @@ func localResource(name, version, kind string, blob bundle.Blob) ocm.Resource {
 	return ocm.Resource{
 		Element: ocm.Element{Name: name, Version: version}, Type: kind, Relation: "local",
 		Access: ocm.Access{Type: ocm.AccessLocalBlob, LocalReference: d.Digest.String(), MediaType: d.MediaType},
-		Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: d.Digest.Encoded()},
+		Digest: &ocm.Digest{
+			HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: d.Digest.Encoded(),
+		},
 	}
 }
 
@@ -89,7 +93,10 @@ func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Diges
 	case err == nil && there == manifest.Descriptor.Digest:
 		return there, nil
 	case err == nil:
-		return "", fmt.Errorf("component %s:%s already exists with other content, as %s: versions cannot change, choose another one", c.Descriptor.Name, c.Descriptor.Version, there)
+		return "",
+			fmt.Errorf(
+				"component %s:%s already exists with other content, as %s: versions cannot change, choose another one",
+				c.Descriptor.Name, c.Descriptor.Version, there)
 	case !errors.Is(err, store.ErrNotFound):
 		return "", fmt.Errorf("look for component %s:%s: %w", c.Descriptor.Name, c.Descriptor.Version, err)
 	}
@@ -125,8 +132,12 @@ func (c *Component) manifest() (bundle.Blob, []bundle.Blob, error) {
 		layers, blobs = append(layers, c.Values.Descriptor), append(blobs, *c.Values)
 	}
 	manifest, err := json.Marshal(ocispec.Manifest{
-		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: config.Descriptor, Layers: layers,
-		Annotations: map[string]string{annotationVersion: strings.TrimPrefix(c.Repository(), "component-descriptors/") + ":" + c.Descriptor.Version},
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: config.Descriptor, Layers: layers,
+		Annotations: map[string]string{
+			annotationVersion: strings.TrimPrefix(c.Repository(), "component-descriptors/") + ":" +
+				c.Descriptor.Version,
+		},
 	})
 	return bundle.NewBlob(ocispec.MediaTypeImageManifest, manifest), append(blobs, config), err
 }

@@ -33,11 +33,21 @@ func TestCheckAcceptsWhatAgentsAccept(t *testing.T) {
 		files  map[string]string
 		images []string
 	}{
-		"a list without a name":       {map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [" + deployment + "]\n"}, []string{"b.example/x:1"}},
-		"a typed list":                {map[string]string{"a.yaml": "apiVersion: apps/v1\nkind: DeploymentList\nitems: [{metadata: {name: a}}]\n"}, nil},
-		"JSON":                        {map[string]string{"a.json": deployment}, []string{"b.example/x:1"}},
-		"anchors":                     {map[string]string{"a.yaml": configMap + "data: &a {x: z}\nbinaryData: {<<: *a}\n"}, nil},
-		"a definition of 2 MiB":       {map[string]string{"a.yaml": configMap + "data: {a: \"" + strings.Repeat("x", 2<<20) + "\"}\n"}, nil},
+		"a list without a name": {
+			map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [" + deployment + "]\n"},
+			[]string{"b.example/x:1"},
+		},
+		"a typed list": {
+			map[string]string{"a.yaml": "apiVersion: apps/v1\nkind: DeploymentList\nitems: [{metadata: {name: a}}]\n"},
+			nil,
+		},
+		"JSON": {map[string]string{"a.json": deployment}, []string{"b.example/x:1"}},
+		"anchors": {
+			map[string]string{"a.yaml": configMap + "data: &a {x: z}\nbinaryData: {<<: *a}\n"}, nil,
+		},
+		"a definition of 2 MiB": {
+			map[string]string{"a.yaml": configMap + "data: {a: \"" + strings.Repeat("x", 2<<20) + "\"}\n"}, nil,
+		},
 		"a file without an extension": {map[string]string{"manifest": configMap}, nil},
 	} {
 		from := folder(t, c.files)
@@ -56,12 +66,12 @@ func TestCheckAcceptsWhatAgentsAccept(t *testing.T) {
 }
 
 func TestLaterValuesOverrideEarlierOnes(t *testing.T) {
-	dir := folder(
-		t,
-		map[string]string{"one.yaml": "a: {b: 1, c: 2}\nd: [1]\n", "two.yaml": "a: {b: 3, e: null}\nd: [2]\n"},
-	)
+	dir := folder(t, map[string]string{
+		"one.yaml": "a: {b: 1, c: 2}\nd: [1]\n", "two.yaml": "a: {b: 3, e: null}\nd: [2]\n",
+	})
 	files := Files{Type: typeChart}
-	if err := files.SetValues([]string{filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml")}, []string{"a.f=x,g=true"}); err != nil {
+	if err := files.SetValues([]string{filepath.Join(dir, "one.yaml"), filepath.Join(dir, "two.yaml")},
+		[]string{"a.f=x,g=true"}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "a:\n  b: 3\n  c: 2\n  e: null\n  f: x\nd:\n- 2\ng: true\n"; string(files.Values) != want {
@@ -110,9 +120,14 @@ func TestKindOfFilesDecidesTheInstallation(t *testing.T) {
 		files map[string]string
 		want  v1beta2.ImageSpecType
 	}{
-		"manifests":       {map[string]string{"a.yaml": configMap, "deep/b.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}`}, v1beta2.OCIDir},
-		"a kustomization": {map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap}, v1beta2.Kustomize},
-		"a chart":         {mailer, v1beta2.HelmChart},
+		"manifests": {
+			map[string]string{"a.yaml": configMap,
+				"deep/b.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"b"}}`}, v1beta2.OCIDir,
+		},
+		"a kustomization": {
+			map[string]string{"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": configMap}, v1beta2.Kustomize,
+		},
+		"a chart": {mailer, v1beta2.HelmChart},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, err := Read(folder(t, c.files))
@@ -153,7 +168,8 @@ func TestKindOfFilesDecidesTheInstallation(t *testing.T) {
 		if err := os.WriteFile(archive, packed.Packed, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := Read(archive); err != nil || !bytes.Equal(again.Packed, packed.Packed) || again.Type != packed.Type {
+		if again, err := Read(archive); err != nil || !bytes.Equal(again.Packed, packed.Packed) ||
+			again.Type != packed.Type {
 			t.Errorf("an archive is %s, %v", again.Type, err)
 		}
 	})
@@ -195,10 +211,8 @@ func TestImagesBecomeResourcesWithNamesAndTags(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if want := []string{"mailer:1.2.3", "mailer:1.2.3", "mailer:0.0.0-latest", "tool:0.0.0-v20260101-ab"}; !slices.Equal(
-		got,
-		want,
-	) {
+	if want := []string{"mailer:1.2.3", "mailer:1.2.3", "mailer:0.0.0-latest",
+		"tool:0.0.0-v20260101-ab"}; !slices.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
 	if made.Descriptor.Resources[2].ExtraIdentity["image"] != "b.example/y/mailer" ||

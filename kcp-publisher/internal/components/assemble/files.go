@@ -40,7 +40,8 @@ type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured,
 // that of a chart's release.
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (images []string, err error) {
 	in := render.Input{
-		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace, Kubernetes: render.UsualCapabilities(""),
+		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
+		Kubernetes: render.UsualCapabilities(""),
 	}
 	objects, err := renderer(ctx, in)
 	if err != nil || f.Rendered {
@@ -76,7 +77,8 @@ func Read(from string) (Files, error) {
 		return Files{}, err
 	case info.IsDir() && exists(from, "Chart.yaml"):
 		return chartFolder(from)
-	case info.IsDir() && (exists(from, "kustomization.yaml") || exists(from, "kustomization.yml") || exists(from, "Kustomization")):
+	case info.IsDir() &&
+		(exists(from, "kustomization.yaml") || exists(from, "kustomization.yml") || exists(from, "Kustomization")):
 		return kustomization(from)
 	case info.IsDir():
 		return manifests(os.DirFS(from), from)
@@ -248,7 +250,8 @@ func packTar(files []file) ([]byte, error) {
 	var packed bytes.Buffer
 	writer := tar.NewWriter(&packed)
 	for _, f := range files {
-		if err := writer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: 0o644, Size: int64(len(f.data)), Format: tar.FormatPAX}); err != nil {
+		if err := writer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: 0o644,
+			Size: int64(len(f.data)), Format: tar.FormatPAX}); err != nil {
 			return nil, err
 		}
 		if _, err := io.Copy(writer, bytes.NewReader(f.data)); err != nil {

@@ -19,7 +19,9 @@ func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	if err != nil {
 		return ocm.Resource{}, err
 	}
-	resource := ocm.Resource{Type: "ociImage", Relation: "external", Access: ocm.Access{Type: ocm.AccessOCIArtifact, ImageReference: image}}
+	resource := ocm.Resource{
+		Type: "ociImage", Relation: "external", Access: ocm.Access{Type: ocm.AccessOCIArtifact, ImageReference: image},
+	}
 	resource.Name = named.Name()[strings.LastIndex(named.Name(), "/")+1:]
 	tag := "latest"
 	if tagged, ok := named.(reference.Tagged); ok {
@@ -37,7 +39,9 @@ func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	if known.Algorithm() != digest.SHA256 {
 		return resource, fmt.Errorf("digest %s: want one by sha256", known)
 	}
-	resource.Digest = &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: known.Encoded()}
+	resource.Digest = &ocm.Digest{
+		HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: known.Encoded(),
+	}
 	return resource, nil
 }
 
@@ -55,7 +59,9 @@ func tellApart(resources []ocm.Resource) {
 	for i := range resources {
 		key := resources[i].Name + ":" + resources[i].Version
 		if seen[key]++; seen[key] > 1 {
-			resources[i].ExtraIdentity = map[string]string{"image": strings.TrimSuffix(resources[i].Access.ImageReference, ":"+resources[i].Version)}
+			resources[i].ExtraIdentity = map[string]string{
+				"image": strings.TrimSuffix(resources[i].Access.ImageReference, ":"+resources[i].Version),
+			}
 		}
 	}
 }

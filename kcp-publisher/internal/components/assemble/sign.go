@@ -41,7 +41,8 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 func (c *Component) Sign(name string, key *rsa.PrivateKey) error {
 	if unpinned := c.Unpinned(); len(unpinned) > 0 {
 		return fmt.Errorf(
-			"a signature has to cover the images, and the digests of some are not known: write %s as NAME:TAG@sha256:DIGEST",
+			"a signature has to cover the images, and the digests of some are not known: write %s as "+
+				"NAME:TAG@sha256:DIGEST",
 			strings.Join(unpinned, ", "),
 		)
 	}
@@ -60,7 +61,8 @@ func (c *Component) Sign(name string, key *rsa.PrivateKey) error {
 	}
 	c.Descriptor.Signatures = append(c.Descriptor.Signatures, ocm.Signature{
 		Name: name, Digest: ocm.Digest{HashAlgorithm: hash, NormalisationAlgorithm: ocm.NormalisationV3, Value: value},
-		Algorithm: "RSASSA-PKCS1-V1_5", MediaType: "application/vnd.ocm.signature.rsa", Value: hex.EncodeToString(signature),
+		Algorithm: "RSASSA-PKCS1-V1_5", MediaType: "application/vnd.ocm.signature.rsa",
+		Value: hex.EncodeToString(signature),
 	})
 	return nil
 }

@@ -46,7 +46,8 @@ func blobPath(dir string, d digest.Digest) string {
 }
 
 func TestFetchedContentIsReadFromDisk(t *testing.T) {
-	for name, size := range map[string]int{"nothing": 0, "a descriptor": 2000, "the largest content that is kept in memory": smallBytes, "an image": smallBytes + 1} {
+	for name, size := range map[string]int{"nothing": 0, "a descriptor": 2000,
+		"the largest content that is kept in memory": smallBytes, "an image": smallBytes + 1} {
 		t.Run(name, func(t *testing.T) {
 			from, dir := newSource(), t.TempDir()
 			desc := from.add(bytes.Repeat([]byte("x"), size))
@@ -57,7 +58,8 @@ func TestFetchedContentIsReadFromDisk(t *testing.T) {
 			if s := c.Stats(); s.Hits != 2 || s.Misses != 1 || s.Bytes != int64(size) || from.fetched.Load() != 1 {
 				t.Errorf("%+v and %d fetches", s, from.fetched.Load())
 			}
-			for path, want := range map[string]os.FileMode{blobPath(dir, desc.Digest): 0o600, filepath.Join(dir, blobsDir): 0o700 | os.ModeDir} {
+			for path, want := range map[string]os.FileMode{blobPath(dir, desc.Digest): 0o600,
+				filepath.Join(dir, blobsDir): 0o700 | os.ModeDir} {
 				if info, err := os.Stat(path); err != nil || info.Mode() != want {
 					t.Errorf("%s: %v, %v", path, info.Mode(), err)
 				}
@@ -71,7 +73,8 @@ func TestRestartFetchesNothing(t *testing.T) {
 	var descs []ocispec.Descriptor
 	c := open(t, dir, 64<<20)
 	for i := range 500 {
-		desc := from.tag(fmt.Sprint("1.0.", i), fmt.Sprintf(`{"mediaType":%q,"annotations":{"n":"%d"}}`, ocispec.MediaTypeImageManifest, i))
+		desc := from.tag(fmt.Sprint("1.0.", i),
+			fmt.Sprintf(`{"mediaType":%q,"annotations":{"n":"%d"}}`, ocispec.MediaTypeImageManifest, i))
 		fetch(t, c, from, desc)
 		if err := c.Pin(fmt.Sprint("module:1.0.", i), desc.Digest); err != nil {
 			t.Fatal(err)
@@ -113,11 +116,15 @@ func TestDamagedFileIsFetchedAgain(t *testing.T) {
 		for damage, spoil := range map[string]func(path string) error{
 			"truncated": func(path string) error { return os.Truncate(path, int64(size-1)) },
 			"emptied":   func(path string) error { return os.Truncate(path, 0) },
-			"longer":    func(path string) error { return os.WriteFile(path, append(bytes.Clone(content), 'x'), 0o600) },
+			"longer": func(path string) error {
+				return os.WriteFile(path, append(bytes.Clone(content), 'x'), 0o600)
+			},
 			"flipped": func(path string) error {
 				return os.WriteFile(path, append(bytes.Repeat([]byte("x"), size-1), 'y'), 0o600)
 			},
-			"a symbolic link": func(path string) error { return errors.Join(os.Remove(path), os.Symlink(outside, path)) },
+			"a symbolic link": func(path string) error {
+				return errors.Join(os.Remove(path), os.Symlink(outside, path))
+			},
 			"a folder": func(path string) error {
 				return errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "x"), 0o700))
 			},
@@ -150,7 +157,8 @@ func TestWrongSizeOfACallerDropsNoFile(t *testing.T) {
 	fetch(t, c, from, desc)
 	wrong := desc
 	wrong.Size++
-	if _, err := c.Wrap(from).Fetch(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "the source sent other content") {
+	if _, err := c.Wrap(from).Fetch(t.Context(), wrong); err == nil ||
+		!strings.Contains(err.Error(), "the source sent other content") {
 		t.Errorf("got %v", err)
 	}
 	fetch(t, c, from, desc)
@@ -166,7 +174,8 @@ func TestContentOfTheSourceIsChecked(t *testing.T) {
 		from.blobs[desc.Digest] = bytes.Repeat([]byte("y"), size)
 		dir := t.TempDir()
 		c := open(t, dir, 64<<20)
-		if _, err := c.Wrap(from).Fetch(t.Context(), desc); err == nil || !strings.Contains(err.Error(), desc.Digest.String()) {
+		if _, err := c.Wrap(from).Fetch(t.Context(), desc); err == nil ||
+			!strings.Contains(err.Error(), desc.Digest.String()) {
 			t.Errorf("got %v", err)
 		}
 		for _, name := range []string{blobsDir, partialDir} {
@@ -234,7 +243,8 @@ func TestLargeBlobDoesNotDisplaceTheRest(t *testing.T) {
 	if _, err := io.ReadAll(body); err == nil {
 		t.Error("content that passes through is not checked")
 	}
-	manifest := from.tag("1", `{"mediaType":"`+ocispec.MediaTypeImageManifest+`","annotations":{"x":"`+strings.Repeat("x", 2500)+`"}}`)
+	manifest := from.tag("1", `{"mediaType":"`+ocispec.MediaTypeImageManifest+`","annotations":{"x":"`+
+		strings.Repeat("x", 2500)+`"}}`)
 	for _, reference := range []string{"1", manifest.Digest.String()} {
 		_, body, err := c.Wrap(referenceSource{from}).(registry.ReferenceFetcher).FetchReference(t.Context(), reference)
 		if err != nil {
@@ -297,14 +307,16 @@ func TestUnusableFolderIsAnError(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(filepath.Join(file, "cache"), 1); err == nil || !strings.Contains(err.Error(), "cache "+file) || !strings.Contains(err.Error(), "may write to") {
+	if _, err := Open(filepath.Join(file, "cache"), 1); err == nil || !strings.Contains(err.Error(), "cache "+file) ||
+		!strings.Contains(err.Error(), "may write to") {
 		t.Errorf("below a file: %v", err)
 	}
 	if _, err := Open(dir, 0); err == nil || !strings.Contains(err.Error(), "want more than 0") {
 		t.Errorf("no size: %v", err)
 	}
 	for _, path := range []string{"/proc/self/fdinfo", "/sys/kernel"} { // read-only, even for root
-		if _, err := Open(path, 1); err == nil || !strings.Contains(err.Error(), "cache "+path) || !strings.Contains(err.Error(), "may write to") {
+		if _, err := Open(path, 1); err == nil || !strings.Contains(err.Error(), "cache "+path) ||
+			!strings.Contains(err.Error(), "may write to") {
 			t.Errorf("read-only: %v", err)
 		}
 	}
@@ -361,7 +373,8 @@ func TestManifestByTagCostsOneRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, reference := range []string{"1.0.0", desc.Digest.String()} {
-		if _, _, err := wrapped.FetchReference(t.Context(), reference); err == nil || !strings.Contains(err.Error(), "the source sent other content") {
+		if _, _, err := wrapped.FetchReference(t.Context(), reference); err == nil ||
+			!strings.Contains(err.Error(), "the source sent other content") {
 			t.Errorf("%s: got %v", reference, err)
 		}
 	}

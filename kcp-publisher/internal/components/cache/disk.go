@@ -302,7 +302,9 @@ func (c *Cache) files() ([]stored, error) {
 			return nil, err
 		}
 		if blobFile.MatchString(entry.Name()) && info.Mode().IsRegular() {
-			files = append(files, stored{name: path.Join(blobsDir, entry.Name()), size: info.Size(), used: info.ModTime()})
+			files = append(files, stored{
+				name: path.Join(blobsDir, entry.Name()), size: info.Size(), used: info.ModTime(),
+			})
 		}
 	}
 	return files, nil

@@ -78,7 +78,8 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 		known = made
 	}
 	if known != d {
-		return fmt.Errorf("pin %q: was %s, is %s: publish a new version instead, or, if the change is intended, remove %s and restart", name, known, d, path.Join(c.dir, file))
+		return fmt.Errorf(
+			"pin %q: was %s, is %s: publish a new version instead, or, if the change is intended, remove %s and restart", name, known, d, path.Join(c.dir, file))
 	}
 	return nil
 }
@@ -152,7 +153,8 @@ func (c *Cache) readPins() error {
 			err = fmt.Errorf("%s: is the pin of %q and belongs elsewhere", file, p.Name)
 		}
 		if err != nil {
-			wrong = append(wrong, fmt.Errorf("%w: restore it, or remove it to trust the registry's current content", err))
+			wrong = append(wrong,
+				fmt.Errorf("%w: restore it, or remove it to trust the registry's current content", err))
 			continue
 		}
 		c.pins[p.Name] = p.Digest

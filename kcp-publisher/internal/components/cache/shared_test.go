@@ -136,7 +136,8 @@ func TestPinIsPermanent(t *testing.T) {
 			if d, ok := c.Pinned(name); !ok || d != first {
 				t.Errorf("%q: %s, %t", name, d, ok)
 			}
-			if err := c.Pin(name, second); err == nil || !strings.Contains(err.Error(), "was "+first.String()+", is "+second.String()) {
+			if err := c.Pin(name, second); err == nil ||
+				!strings.Contains(err.Error(), "was "+first.String()+", is "+second.String()) {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
@@ -147,7 +148,8 @@ func TestPinIsPermanent(t *testing.T) {
 	if err := c.Pin("b:1", first); err == nil {
 		t.Error("another process's pin is ignored")
 	}
-	for name, d := range map[string]digest.Digest{"": first, strings.Repeat("a", maxNameBytes+1): first, "c:1": "", "d:1": "sha256:../x", "e:1": "md5:00"} {
+	for name, d := range map[string]digest.Digest{"": first, strings.Repeat("a", maxNameBytes+1): first, "c:1": "",
+		"d:1": "sha256:../x", "e:1": "md5:00"} {
 		if err := c.Pin(name, d); err == nil {
 			t.Errorf("%.20q is pinned to %q", name, d)
 		}
@@ -188,8 +190,9 @@ func TestDamagedPinIsReported(t *testing.T) {
 		"cut off":           `{"name":"a:1","dig`,
 		"of another digest": `{"name":"a:1","digest":"sha256:00"}`,
 		"of another name":   `{"name":"b:1","digest":"` + digest.FromString("x").String() + `"}`,
-		"with more in it":   `{"name":"a:1","digest":"` + digest.FromString("x").String() + `","digest":"` + digest.FromString("y").String() + `"}`,
-		"too large":         `{"name":"a:1"` + strings.Repeat(" ", maxPinBytes) + `}`,
+		"with more in it": `{"name":"a:1","digest":"` + digest.FromString("x").String() + `","digest":"` +
+			digest.FromString("y").String() + `"}`,
+		"too large": `{"name":"a:1"` + strings.Repeat(" ", maxPinBytes) + `}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -201,13 +204,15 @@ func TestDamagedPinIsReported(t *testing.T) {
 			if err := os.WriteFile(file, []byte(data), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Open(dir, 1000); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) || !strings.Contains(err.Error(), "restore it, or remove it") {
+			if _, err := Open(dir, 1000); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) ||
+				!strings.Contains(err.Error(), "restore it, or remove it") {
 				t.Errorf("opened: %v", err)
 			}
 			if d, ok := early.Pinned("a:1"); !ok || d != "" {
 				t.Errorf("pinned: %q, %t", d, ok)
 			}
-			if err := early.Pin("a:1", digest.FromString("x")); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) {
+			if err := early.Pin("a:1", digest.FromString("x")); err == nil ||
+				!strings.Contains(err.Error(), filepath.Base(file)) {
 				t.Errorf("pinned again: %v", err)
 			}
 		})

@@ -32,7 +32,9 @@ func newSource() *source {
 func (s *source) add(data []byte) ocispec.Descriptor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	desc := ocispec.Descriptor{MediaType: "application/octet-stream", Digest: digest.FromBytes(data), Size: int64(len(data))}
+	desc := ocispec.Descriptor{
+		MediaType: "application/octet-stream", Digest: digest.FromBytes(data), Size: int64(len(data)),
+	}
 	s.blobs[desc.Digest] = data
 	return desc
 }
@@ -91,7 +93,9 @@ func (s *source) Resolve(_ context.Context, reference string) (ocispec.Descripto
 // referenceSource is a source that returns manifests in one request, as registries do.
 type referenceSource struct{ *source }
 
-func (s referenceSource) FetchReference(ctx context.Context, reference string) (ocispec.Descriptor, io.ReadCloser, error) {
+func (s referenceSource) FetchReference(
+	ctx context.Context, reference string,
+) (ocispec.Descriptor, io.ReadCloser, error) {
 	s.mu.Lock()
 	desc, ok := s.tags[reference]
 	s.mu.Unlock()

@@ -66,7 +66,8 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 		return body, nil
 	}
 	got, err := c.share(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (landed, error) {
-		if body := c.load(target.Digest, target.Size); body != nil { // another flight ended just before this one started
+		// another flight ended just before this one started
+		if body := c.load(target.Digest, target.Size); body != nil {
 			defer body.Close()
 			if target.Size > smallBytes {
 				return landed{desc: target}, nil
@@ -123,7 +124,8 @@ func (c *Cache) land(desc ocispec.Descriptor, body io.ReadCloser) (landed, error
 		err = nil
 	}
 	if err != nil {
-		return landed{}, fmt.Errorf("%s: expected %d bytes, but the source sent other content: %w", desc.Digest, desc.Size, err)
+		return landed{},
+			fmt.Errorf("%s: expected %d bytes, but the source sent other content: %w", desc.Digest, desc.Size, err)
 	}
 	return landed{desc: desc, data: data}, nil
 }
@@ -157,7 +159,8 @@ func (c *Cache) share(ctx context.Context, key string, fetch func() (landed, err
 // saysLittle reports whether an error of another caller's fetch does not concern this one: the caller gave up, or its
 // source, which can differ, lacks the content.
 func saysLittle(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errdef.ErrNotFound)
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, errdef.ErrNotFound)
 }
 
 // referenceRepository is a repository whose source returns descriptor and content in one request.
@@ -168,7 +171,9 @@ type referenceRepository struct {
 
 // FetchReference returns a manifest by digest from disk, and one by tag in one request to the source. If the tag's
 // manifest is on disk, its content is not transferred.
-func (r referenceRepository) FetchReference(ctx context.Context, reference string) (ocispec.Descriptor, io.ReadCloser, error) {
+func (r referenceRepository) FetchReference(
+	ctx context.Context, reference string,
+) (ocispec.Descriptor, io.ReadCloser, error) {
 	c := r.cache
 	if desc, data, ok := c.manifest(reference); ok {
 		c.count(func(s *Stats) { s.Hits++ })
@@ -184,7 +189,8 @@ func (r referenceRepository) FetchReference(ctx context.Context, reference strin
 			return landed{}, err
 		}
 		if desc.Digest.String() != reference {
-			return landed{}, errors.Join(fmt.Errorf("manifest %s: the source sent %s", reference, desc.Digest), body.Close())
+			return landed{},
+				errors.Join(fmt.Errorf("manifest %s: the source sent %s", reference, desc.Digest), body.Close())
 		}
 		if !c.keeps(desc) {
 			return landed{}, errors.Join(errUnkept, body.Close())
@@ -256,7 +262,8 @@ func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
 	}
 	switch says.MediaType {
 	case ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex,
-		"application/vnd.docker.distribution.manifest.v2+json", "application/vnd.docker.distribution.manifest.list.v2+json":
+		"application/vnd.docker.distribution.manifest.v2+json",
+		"application/vnd.docker.distribution.manifest.list.v2+json":
 		return ocispec.Descriptor{MediaType: says.MediaType, Digest: d, Size: int64(len(data))}, data, true
 	}
 	return ocispec.Descriptor{}, nil, false

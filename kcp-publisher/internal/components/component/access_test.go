@@ -40,7 +40,9 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{
-		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{
+			"uploadpurging": map[any]any{"enabled": false},
+		},
 	}}
 	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
 	w := &world{T: t}
@@ -87,9 +89,14 @@ func (w *world) artifact(repository, tag, configType string, layers ...ocispec.D
 	return w.manifest(repository, tag, w.push(repository, configType, "{}"), nil, layers...)
 }
 
-func (w *world) manifest(repository, tag string, config ocispec.Descriptor, annotations map[string]string, layers ...ocispec.Descriptor) ocispec.Descriptor {
+func (w *world) manifest(
+	repository, tag string, config ocispec.Descriptor, annotations map[string]string, layers ...ocispec.Descriptor,
+) ocispec.Descriptor {
 	w.Helper()
-	data, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": config, "layers": layers, "annotations": annotations})
+	data, err := json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageManifest, "config": config, "layers": layers,
+		"annotations": annotations,
+	})
 	w.must(err)
 	blob := bundle.NewBlob(ocispec.MediaTypeImageManifest, data)
 	w.must(store.PushManifest(w.Context(), w.repository(repository), blob, tag))
@@ -99,7 +106,9 @@ func (w *world) manifest(repository, tag string, config ocispec.Descriptor, anno
 // component pushes a component version below path, with a descriptor from the YAML of its resources.
 func (w *world) component(repository, name, version, rest string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
-	return w.described(repository, version, fmt.Sprintf("meta: {schemaVersion: v2}\ncomponent:\n  name: %s\n  version: %q\n%s", name, version, rest), layers...)
+	return w.described(repository, version,
+		fmt.Sprintf("meta: {schemaVersion: v2}\ncomponent:\n  name: %s\n  version: %q\n%s", name, version, rest),
+		layers...)
 }
 
 func (w *world) described(repository, version, descriptor string, layers ...ocispec.Descriptor) ocispec.Descriptor {
@@ -107,11 +116,15 @@ func (w *world) described(repository, version, descriptor string, layers ...ocis
 	layer := w.push(repository, descriptorType, descriptor)
 	pointer, err := json.Marshal(map[string]any{"componentDescriptorLayer": layer})
 	w.must(err)
-	return w.manifest(repository, ocm.Tag(version), w.push(repository, configType, string(pointer)), nil, append([]ocispec.Descriptor{layer}, layers...)...)
+	return w.manifest(repository, ocm.Tag(version), w.push(repository, configType, string(pointer)), nil,
+		append([]ocispec.Descriptor{layer}, layers...)...)
 }
 
 func (w *world) reader(change ...func(*Options)) *Reader {
-	options := Options{Sources: []Source{Registry{Registries: w.registries, Prefix: w.host + "/modules"}}, Registries: w.registries, Revalidate: time.Hour, RetryAfter: time.Hour}
+	options := Options{
+		Sources: []Source{Registry{Registries: w.registries, Prefix: w.host + "/modules"}}, Registries: w.registries,
+		Revalidate: time.Hour, RetryAfter: time.Hour,
+	}
 	for _, c := range change {
 		c(&options)
 	}
@@ -144,14 +157,19 @@ func TestContentIsFoundByEveryAccess(t *testing.T) {
 	w := newWorld(t)
 	sum := digest.FromString(hello)
 	layer := w.push(home, "application/yaml", hello)
-	first, second := w.push(home, "application/octet-stream", hello[:5]), w.push(home, "application/octet-stream", hello[5:])
-	chart := w.artifact("charts/podinfo", "1.0.0", "application/vnd.cncf.helm.config.v1+json", w.push("charts/podinfo", mediaTypeChart, hello), w.push("charts/podinfo", "application/vnd.cncf.helm.chart.provenance.v1.prov", "signed"))
+	first, second := w.push(home, "application/octet-stream", hello[:5]),
+		w.push(home, "application/octet-stream", hello[5:])
+	chart := w.artifact("charts/podinfo", "1.0.0", "application/vnd.cncf.helm.config.v1+json",
+		w.push("charts/podinfo", mediaTypeChart, hello),
+		w.push("charts/podinfo", "application/vnd.cncf.helm.chart.provenance.v1.prov", "signed"))
 	w.artifact("modules/files", "v1", "application/x", w.push("modules/files", "application/yaml", hello))
 	helm := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/stable/index.yaml":
 			plain := sha256.Sum256([]byte(hello))
-			fmt.Fprintf(to, "entries: {podinfo: [{version: 2.0.0, urls: [x]}, {version: 1.0.0, digest: %s, urls: [podinfo-1.0.0.tgz]}]}", hex.EncodeToString(plain[:]))
+			fmt.Fprintf(to,
+				"entries: {podinfo: [{version: 2.0.0, urls: [x]}, {version: 1.0.0, digest: %s, urls: "+
+					"[podinfo-1.0.0.tgz]}]}", hex.EncodeToString(plain[:]))
 		case "/stable/podinfo-1.0.0.tgz":
 			fmt.Fprint(to, hello)
 		default:
@@ -160,19 +178,28 @@ func TestContentIsFoundByEveryAccess(t *testing.T) {
 	}))
 	t.Cleanup(helm.Close)
 	for name, access := range map[string]string{
-		"a layer":                               "{type: localBlob/v1, localReference: " + sum.String() + ", mediaType: application/yaml, globalAccess: {type: ociBlob, ref: evil.example/x}}",
+		"a layer": "{type: localBlob/v1, localReference: " + sum.String() +
+			", mediaType: application/yaml, globalAccess: {type: ociBlob, ref: evil.example/x}}",
 		"a layer as lifecycle-manager wrote it": "{type: localOciBlob, digest: " + sum.String() + "}",
-		"layers in a row":                       "{type: localBlob, localReference: \"" + first.Digest.String() + "," + second.Digest.String() + "\", mediaType: application/yaml}",
-		"a chart by tag":                        "{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo:1.0.0}",
-		"a chart by tag and digest":             "{type: ociRegistry, imageReference: " + w.host + "/charts/podinfo:1.0.0@" + chart.Digest.String() + "}",
-		"a chart by digest":                     "{type: OCIImage/v1, imageReference: " + w.host + "/charts/podinfo@" + chart.Digest.String() + "}",
-		"an artifact of the same registry":      "{type: relativeOciReference, reference: \"modules/files:v1\"}",
-		"a blob somewhere":                      "{type: ociBlob, ref: " + w.host + "/modules/files, mediaType: application/yaml, digest: " + sum.String() + ", size: 15}",
-		"a chart of a Helm repository":          "{type: helm/v1, helmRepository: " + helm.URL + "/stable, helmChart: \"podinfo:1.0.0\"}",
-		"a chart of a Helm repository in OCI":   "{type: helm, helmRepository: oci://" + w.host + "/charts, helmChart: podinfo, version: 1.0.0}",
+		"layers in a row": "{type: localBlob, localReference: \"" + first.Digest.String() + "," +
+			second.Digest.String() + "\", mediaType: application/yaml}",
+		"a chart by tag": "{type: ociArtifact, imageReference: " + w.host +
+			"/charts/podinfo:1.0.0}",
+		"a chart by tag and digest": "{type: ociRegistry, imageReference: " + w.host +
+			"/charts/podinfo:1.0.0@" + chart.Digest.String() + "}",
+		"a chart by digest": "{type: OCIImage/v1, imageReference: " + w.host + "/charts/podinfo@" +
+			chart.Digest.String() + "}",
+		"an artifact of the same registry": "{type: relativeOciReference, reference: \"modules/files:v1\"}",
+		"a blob somewhere": "{type: ociBlob, ref: " + w.host +
+			"/modules/files, mediaType: application/yaml, digest: " + sum.String() + ", size: 15}",
+		"a chart of a Helm repository": "{type: helm/v1, helmRepository: " + helm.URL +
+			"/stable, helmChart: \"podinfo:1.0.0\"}",
+		"a chart of a Helm repository in OCI": "{type: helm, helmRepository: oci://" + w.host +
+			"/charts, helmChart: podinfo, version: 1.0.0}",
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: "+access+"}\n", layer, first, second)
+			w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: "+
+				access+"}\n", layer, first, second)
 			reader := w.reader(func(o *Options) { o.HelmRepositories = []string{helm.URL + "/stable"} })
 			c, err := reader.Component(t.Context(), scaler, "1.0.0")
 			w.must(err)
@@ -185,7 +212,8 @@ func TestContentIsFoundByEveryAccess(t *testing.T) {
 			if err != nil || again.Digest != content.Digest || again.Repository != content.Repository {
 				t.Errorf("the second time %+v, %v", again, err)
 			}
-			if data, err := reader.Bytes(t.Context(), c, c.Descriptor.Resources[0]); err != nil || string(data) != hello {
+			if data, err := reader.Bytes(t.Context(), c, c.Descriptor.Resources[0]); err != nil ||
+				string(data) != hello {
 				t.Errorf("its bytes are %q, %v", data, err)
 			}
 		})
@@ -195,14 +223,17 @@ func TestContentIsFoundByEveryAccess(t *testing.T) {
 func TestAccessThatLeadsAstrayIsRefused(t *testing.T) {
 	w := newWorld(t)
 	layer := w.push(home, "application/yaml", hello)
-	w.artifact("charts/podinfo", "1.0.0", "application/vnd.cncf.helm.config.v1+json", w.push("charts/podinfo", mediaTypeChart, hello))
-	w.artifact("modules/two", "v1", "application/x", w.push("modules/two", "a/b", "a"), w.push("modules/two", "a/b", "b"))
+	w.artifact("charts/podinfo", "1.0.0", "application/vnd.cncf.helm.config.v1+json",
+		w.push("charts/podinfo", mediaTypeChart, hello))
+	w.artifact("modules/two", "v1", "application/x", w.push("modules/two", "a/b", "a"),
+		w.push("modules/two", "a/b", "b"))
 	elsewhere := newWorld(t)
 	var redirected string
 	helm := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/a/index.yaml":
-			fmt.Fprint(to, "entries: {lying: [{version: 1.0.0, digest: "+strings.Repeat("f", 64)+", urls: [lying.tgz]}], away: [{version: 1.0.0, urls: [\"http://other.example/away.tgz\"]}]}")
+			fmt.Fprint(to, "entries: {lying: [{version: 1.0.0, digest: "+strings.Repeat("f", 64)+
+				", urls: [lying.tgz]}], away: [{version: 1.0.0, urls: [\"http://other.example/away.tgz\"]}]}")
 		case "/a/lying.tgz":
 			fmt.Fprint(to, hello)
 		case "/r/index.yaml":
@@ -219,32 +250,80 @@ func TestAccessThatLeadsAstrayIsRefused(t *testing.T) {
 	redirected = "http://" + elsewhere.host + "/"
 	wrong := ", digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: %s, value: " + strings.Repeat("0", 64) + "}"
 	for name, c := range map[string]struct{ access, digest, want string }{
-		"an unknown access":                         {"{type: wget, URL: 'http://evil.example'}", "", `resource "it": access wget: is not supported`},
-		"nothing":                                   {"{type: none}", "", "access none: is not supported"},
-		"an address of this network":                {"{type: ociArtifact, imageReference: " + elsewhere.host + "/x:1}", "", "is an address of this network"},
-		"the cloud's own address":                   {"{type: ociBlob, ref: 169.254.169.254/x, mediaType: a/b, digest: " + layer.Digest.String() + ", size: 1}", "", "is an address of this network"},
-		"no host":                                   {"{type: ociArtifact, imageReference: podinfo}", "", "invalid reference"},
-		"no version":                                {"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo}", "", "has neither tag nor digest"},
-		"an artifact of two layers":                 {"{type: ociArtifact, imageReference: " + w.host + "/modules/two:v1}", "", "has 2 layers, and none is a chart"},
-		"a layer with another digest":               {"{type: localBlob, localReference: " + layer.Digest.String() + "}", "genericBlobDigest/v1", "the component has 0000"},
-		"an artifact with another digest":           {"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo:1.0.0}", "ociArtifactDigest/v1", "the component has 0000"},
-		"a Helm repository that nobody allowed":     {"{type: helm, helmRepository: 'http://charts.example', helmChart: 'a:1'}", "", "allow it with --helm-repositories"},
-		"a Helm repository beside the allowed":      {"{type: helm, helmRepository: '" + helm.URL + "/ab', helmChart: 'a:1'}", "", "allow it with --helm-repositories"},
-		"a Helm repository above the allowed":       {"{type: helm, helmRepository: '" + helm.URL + "/a/../b', helmChart: 'a:1'}", "", "allow it with --helm-repositories"},
-		"a Helm repository with a password":         {"{type: helm, helmRepository: 'http://u:p@" + strings.TrimPrefix(helm.URL, "http://") + "/a', helmChart: 'a:1'}", "", "is not a URL of a Helm repository"},
-		"a chart that differs from its index":       {"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'lying:1.0.0'}", "", "the index has ffff"},
-		"a chart that the index says is elsewhere":  {"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'away:1.0.0'}", "", "http://other.example is not among"},
-		"a chart that is not there":                 {"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'none:1.0.0'}", "", "is not in the index"},
-		"a Helm repository that leads to another":   {"{type: helm, helmRepository: '" + helm.URL + "/r', helmChart: 'a:1'}", "", "redirected to " + elsewhere.host},
-		"a Helm repository whose index never stops": {"{type: helm, helmRepository: '" + helm.URL + "/endless', helmChart: 'a:1'}", "", "more than 33554432 bytes"},
-		"a chart without a version":                 {"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'a'}", "", "want NAME:VERSION"},
+		"an unknown access": {
+			"{type: wget, URL: 'http://evil.example'}", "", `resource "it": access wget: is not supported`,
+		},
+		"nothing": {"{type: none}", "", "access none: is not supported"},
+		"an address of this network": {
+			"{type: ociArtifact, imageReference: " + elsewhere.host + "/x:1}", "", "is an address of this network",
+		},
+		"the cloud's own address": {
+			"{type: ociBlob, ref: 169.254.169.254/x, mediaType: a/b, digest: " + layer.Digest.String() + ", size: 1}",
+			"", "is an address of this network",
+		},
+		"no host": {
+			"{type: ociArtifact, imageReference: podinfo}", "", "invalid reference",
+		},
+		"no version": {
+			"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo}", "", "has neither tag nor digest",
+		},
+		"an artifact of two layers": {
+			"{type: ociArtifact, imageReference: " + w.host + "/modules/two:v1}", "",
+			"has 2 layers, and none is a chart",
+		},
+		"a layer with another digest": {
+			"{type: localBlob, localReference: " + layer.Digest.String() + "}", "genericBlobDigest/v1",
+			"the component has 0000",
+		},
+		"an artifact with another digest": {
+			"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo:1.0.0}", "ociArtifactDigest/v1",
+			"the component has 0000",
+		},
+		"a Helm repository that nobody allowed": {
+			"{type: helm, helmRepository: 'http://charts.example', helmChart: 'a:1'}", "",
+			"allow it with --helm-repositories",
+		},
+		"a Helm repository beside the allowed": {
+			"{type: helm, helmRepository: '" + helm.URL + "/ab', helmChart: 'a:1'}", "",
+			"allow it with --helm-repositories",
+		},
+		"a Helm repository above the allowed": {
+			"{type: helm, helmRepository: '" + helm.URL + "/a/../b', helmChart: 'a:1'}", "",
+			"allow it with --helm-repositories",
+		},
+		"a Helm repository with a password": {
+			"{type: helm, helmRepository: 'http://u:p@" + strings.TrimPrefix(helm.URL, "http://") +
+				"/a', helmChart: 'a:1'}", "", "is not a URL of a Helm repository",
+		},
+		"a chart that differs from its index": {
+			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'lying:1.0.0'}", "", "the index has ffff",
+		},
+		"a chart that the index says is elsewhere": {
+			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'away:1.0.0'}", "",
+			"http://other.example is not among",
+		},
+		"a chart that is not there": {
+			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'none:1.0.0'}", "", "is not in the index",
+		},
+		"a Helm repository that leads to another": {
+			"{type: helm, helmRepository: '" + helm.URL + "/r', helmChart: 'a:1'}", "",
+			"redirected to " + elsewhere.host,
+		},
+		"a Helm repository whose index never stops": {
+			"{type: helm, helmRepository: '" + helm.URL + "/endless', helmChart: 'a:1'}", "",
+			"more than 33554432 bytes",
+		},
+		"a chart without a version": {
+			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'a'}", "", "want NAME:VERSION",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			stated := ""
 			if c.digest != "" {
 				stated = fmt.Sprintf(wrong, c.digest)
 			}
-			w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: "+c.access+stated+"}\n", layer)
+			w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: "+
+				c.access+stated+"}\n", layer)
 			reader := w.reader(func(o *Options) {
 				o.HelmRepositories = []string{helm.URL + "/a", helm.URL + "/r", helm.URL + "/endless"}
 			})
@@ -252,7 +331,8 @@ func TestAccessThatLeadsAstrayIsRefused(t *testing.T) {
 			w.must(err)
 			before := elsewhere.requests.Load()
 			_, err = reader.Content(t.Context(), found, found.Descriptor.Resources[0], w.place())
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "component "+scaler+":1.0.0") {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), "component "+scaler+":1.0.0") {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if elsewhere.requests.Load() != before {

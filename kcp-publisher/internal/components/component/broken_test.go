@@ -28,7 +28,9 @@ component:
 `
 
 // archiveWith writes a component version as a common transport archive. spoil changes the written content.
-func archiveWith(t *testing.T, descriptor string, spoil func(blobs map[digest.Digest][]byte, manifest map[string]any)) *archive.Archive {
+func archiveWith(
+	t *testing.T, descriptor string, spoil func(blobs map[digest.Digest][]byte, manifest map[string]any),
+) *archive.Archive {
 	t.Helper()
 	content := []byte("content of the module")
 	if strings.Contains(descriptor, "%s") {
@@ -36,7 +38,8 @@ func archiveWith(t *testing.T, descriptor string, spoil func(blobs map[digest.Di
 	}
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
-	if err := w.WriteHeader(&tar.Header{Name: "component-descriptor.yaml", Mode: 0o644, Size: int64(len(descriptor))}); err != nil {
+	if err := w.WriteHeader(&tar.Header{Name: "component-descriptor.yaml", Mode: 0o644,
+		Size: int64(len(descriptor))}); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = w.Write([]byte(descriptor))
@@ -67,7 +70,9 @@ func archiveWith(t *testing.T, descriptor string, spoil func(blobs map[digest.Di
 			t.Fatal(err)
 		}
 	}
-	index := fmt.Sprintf(`{"schemaVersion":1,"artifacts":[{"repository":"component-descriptors/%s","tag":"1.0.0","digest":"%s"}]}`, testComponent, digest.FromBytes(image))
+	index := fmt.Sprintf(
+		`{"schemaVersion":1,"artifacts":[{"repository":"component-descriptors/%s","tag":"1.0.0","digest":"%s"}]}`,
+		testComponent, digest.FromBytes(image))
 	if err := os.WriteFile(filepath.Join(dir, "artifact-index.json"), []byte(index), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -87,19 +92,35 @@ func TestInvalidComponentVersionIsReported(t *testing.T) {
 		"nothing is wrong":              {testDescriptor, nil, ""},
 		"the descriptor does not parse": {"a: [", nil, "component descriptor: document 1"},
 		"another schema":                {"meta: {schemaVersion: v1}", nil, "meta.schemaVersion"},
-		"another component":             {strings.Replace(testDescriptor, "module/test", "module/other", 1), nil, "kyma-pull.dev/module/other"},
-		"content that is not a layer":   {strings.ReplaceAll(testDescriptor, "%s", digest.FromString("x").String()), nil, "component.resources[0].access.localReference"},
+		"another component": {
+			strings.Replace(testDescriptor, "module/test", "module/other", 1), nil, "kyma-pull.dev/module/other",
+		},
+		"content that is not a layer": {
+			strings.ReplaceAll(testDescriptor, "%s", digest.FromString("x").String()), nil,
+			"component.resources[0].access.localReference",
+		},
 		"a changed descriptor layer": {testDescriptor, func(blobs map[digest.Digest][]byte, m map[string]any) {
 			d := m["layers"].([]any)[0].(map[string]any)["digest"].(digest.Digest)
 			blobs[d] = append([]byte{}, blobs[d]...)
 			blobs[d][600] ^= 1
 		}, "blob was asked for as sha256:"},
-		"no layers":      {testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = []any{} }, "is not a component version"},
-		"an image index": {testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = "x" }, "manifest: json"},
-		"a config of another kind, with the descriptor marked by its media type": {testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["config"] = m["layers"].([]any)[1] }, ""},
+		"no layers": {
+			testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = []any{} },
+			"is not a component version",
+		},
+		"an image index": {
+			testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = "x" }, "manifest: json",
+		},
+		"a config of another kind, with the descriptor marked by its media type": {
+			testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["config"] = m["layers"].([]any)[1] },
+			"",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reader := NewReader(Options{Sources: []Source{archiveWith(t, c.descriptor, c.spoil)}, Revalidate: time.Minute, RetryAfter: time.Minute})
+			reader := NewReader(Options{
+				Sources: []Source{archiveWith(t, c.descriptor, c.spoil)}, Revalidate: time.Minute,
+				RetryAfter: time.Minute,
+			})
 			_, err := reader.Component(t.Context(), testComponent, "1.0.0")
 			if c.want == "" {
 				if err != nil {
@@ -107,7 +128,8 @@ func TestInvalidComponentVersionIsReported(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), testComponent+":1.0.0") {
+			if err == nil || !strings.Contains(err.Error(), c.want) ||
+				!strings.Contains(err.Error(), testComponent+":1.0.0") {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -117,7 +139,10 @@ func TestInvalidComponentVersionIsReported(t *testing.T) {
 func TestUnusedResourcesOfAComponentCanBeMissing(t *testing.T) {
 	w := newWorld(t)
 	a := archiveWith(t, testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) {
-		m["subject"] = map[string]any{"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest.FromString("all components"), "size": 14}
+		m["subject"] = map[string]any{
+			"mediaType": "application/vnd.oci.image.index.v1+json", "digest": digest.FromString("all components"),
+			"size": 14,
+		}
 	})
 	reader := w.reader(func(o *Options) { o.Sources = []Source{a} })
 	c, err := reader.Component(t.Context(), testComponent, "1.0.0")

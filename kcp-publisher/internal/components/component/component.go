@@ -210,7 +210,8 @@ func (r *Reader) accept(e *entry, component Component) error {
 var errChanged = errors.New("changed under the same version")
 
 func changed(name, version string, was, is digest.Digest) error {
-	return fmt.Errorf("component %s:%s %w: was %s, is %s: release a new version instead", name, version, errChanged, was, is)
+	return fmt.Errorf("component %s:%s %w: was %s, is %s: release a new version instead", name, version, errChanged,
+		was, is)
 }
 
 // unchanged requests only the digest, which costs one request instead of three.

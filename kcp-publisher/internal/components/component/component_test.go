@@ -45,7 +45,8 @@ func TestComponentsOfTheOfficialCLIAreRead(t *testing.T) {
 			}
 			for range 2 { // it already exists the second time
 				blob, err := reader.Content(t.Context(), c, raw, place)
-				if err != nil || blob.Repository != "./component-descriptors/"+component || blob.SizeBytes == 0 || blob.MediaType != "application/x-tar" {
+				if err != nil || blob.Repository != "./component-descriptors/"+component || blob.SizeBytes == 0 ||
+					blob.MediaType != "application/x-tar" {
 					t.Errorf("raw-manifest is %+v: %v", blob, err)
 				}
 			}

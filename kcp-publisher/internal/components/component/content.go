@@ -92,10 +92,9 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 	case ocm.AccessRelativeOCI:
 		host, ok := c.registryHost()
 		if !ok {
-			return located{}, fmt.Errorf(
-				"access %s: the component is in no registry that the reference could be relative to",
-				access.Type,
-			)
+			return located{},
+				fmt.Errorf("access %s: the component is in no registry that the reference could be relative to",
+					access.Type)
 		}
 		return r.artifact(ctx, c, resource, host+"/"+access.ImageReference, place)
 	case ocm.AccessOCIBlob:
@@ -103,10 +102,9 @@ func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource,
 	case ocm.AccessHelm:
 		return r.chart(ctx, c, resource, place)
 	}
-	return located{}, fmt.Errorf(
-		"access %s: is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm",
-		access.Type,
-	)
+	return located{},
+		fmt.Errorf("access %s: is not supported: want localBlob, ociArtifact, ociBlob, relativeOciReference or helm",
+			access.Type)
 }
 
 // local returns a local blob: a layer, another manifest of the component's index, or several concatenated layers.
@@ -126,16 +124,15 @@ func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) 
 		return located{}, err
 	}
 	if resource.Access.MediaType != "" {
-		layer.MediaType = resource.Access.MediaType // a blob that was found by digest alone has no media type of its own
+		// a blob that was found by digest alone has no media type of its own
+		layer.MediaType = resource.Access.MediaType
 	}
 	return covered(ctx, resource, located{Content: contentIn(name, layer), from: repository})
 }
 
 // layer finds a layer of the component version. That of an inline descriptor can be in any repository of the component.
 func (r *Reader) layer(
-	ctx context.Context,
-	c Component,
-	d digest.Digest,
+	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	if layer, ok := find(c.root.layers, d); ok {
 		return layer, c.root.repository, c.Repository, nil
@@ -143,17 +140,12 @@ func (r *Reader) layer(
 	if c.given {
 		return r.blobOf(ctx, c, d)
 	}
-	return ocispec.Descriptor{}, nil, "", fmt.Errorf(
-		"access.localReference: %s is not a layer of the component version",
-		d,
-	)
+	return ocispec.Descriptor{}, nil, "",
+		fmt.Errorf("access.localReference: %s is not a layer of the component version", d)
 }
 
 func (r *Reader) joined(
-	ctx context.Context,
-	c Component,
-	resource ocm.Resource,
-	parts []digest.Digest,
+	ctx context.Context, c Component, resource ocm.Resource, parts []digest.Digest,
 ) (located, error) {
 	var data []byte
 	for _, part := range parts {
@@ -191,14 +183,12 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 	switch {
 	case !d.Covered():
 		return found, nil
-	case d.NormalisationAlgorithm == "genericBlobDigest/v1" && strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()):
+	case d.NormalisationAlgorithm == "genericBlobDigest/v1" &&
+		strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()):
 		if !strings.EqualFold(d.Value, found.Digest.Encoded()) {
-			return located{}, fmt.Errorf(
-				"%w: its digest is %s, the component has %s",
-				ocm.ErrDiffers,
-				found.Digest.Encoded(),
-				d.Value,
-			)
+			return located{},
+				fmt.Errorf("%w: its digest is %s, the component has %s", ocm.ErrDiffers, found.Digest.Encoded(),
+					d.Value)
 		}
 		return found, nil
 	}
@@ -257,11 +247,7 @@ func (c Component) registryHost() (string, bool) {
 
 // artifact returns the content of an OCI artifact: its chart, or its only layer.
 func (r *Reader) artifact(
-	ctx context.Context,
-	c Component,
-	resource ocm.Resource,
-	reference string,
-	place store.Store,
+	ctx context.Context, c Component, resource ocm.Resource, reference string, place store.Store,
 ) (located, error) {
 	name, version, err := splitReference(reference)
 	if err != nil {
@@ -344,11 +330,9 @@ func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 		}
 	}
 	if len(chosen) != 1 {
-		return ocispec.Descriptor{}, fmt.Errorf(
-			"artifact %s has %d layers, and none is a chart: want one",
-			fetched.Descriptor.Digest,
-			len(chosen),
-		)
+		return ocispec.Descriptor{},
+			fmt.Errorf("artifact %s has %d layers, and none is a chart: want one", fetched.Descriptor.Digest,
+				len(chosen))
 	}
 	return ocispec.Descriptor{MediaType: chosen[0].MediaType, Digest: chosen[0].Digest, Size: chosen[0].Size}, nil
 }

@@ -48,7 +48,9 @@ func (c Component) CopyInto(ctx context.Context, target func(repository string) 
 
 func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (completed bool, err error) {
 	if c.source == nil {
-		return false, fmt.Errorf("component %s:%s: was given as a descriptor alone and is in no repository", c.Descriptor.Name, c.Descriptor.Version)
+		return false,
+			fmt.Errorf("component %s:%s: was given as a descriptor alone and is in no repository", c.Descriptor.Name,
+				c.Descriptor.Version)
 	}
 	from, err := c.source.Open(c.Descriptor.Name)
 	if err != nil {
@@ -81,7 +83,9 @@ func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where strin
 	case err == nil && there == c.Manifest.Digest:
 		return true, nil
 	case err == nil:
-		return false, fmt.Errorf("component %s:%s changed under the same version: %s has %s, the source has %s", c.Descriptor.Name, c.Descriptor.Version, where, there, c.Manifest.Digest)
+		return false,
+			fmt.Errorf("component %s:%s changed under the same version: %s has %s, the source has %s",
+				c.Descriptor.Name, c.Descriptor.Version, where, there, c.Manifest.Digest)
 	case !errors.Is(err, store.ErrNotFound):
 		return false, fmt.Errorf("look for component %s in %s: %w", c.Descriptor.Name, where, err)
 	}
@@ -90,7 +94,9 @@ func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where strin
 
 // complete copies the missing parts of an existing manifest, and reports whether any were missing: a registry can have
 // lost blobs and kept the manifest.
-func (c Component) complete(ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string) (bool, error) {
+func (c Component) complete(
+	ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string,
+) (bool, error) {
 	var missing atomic.Bool
 	options.PostCopy = func(context.Context, ocispec.Descriptor) error {
 		missing.Store(true)
@@ -101,7 +107,8 @@ func (c Component) complete(ctx context.Context, from oras.ReadOnlyTarget, to or
 		err = store.Repeat(func() error { return oras.CopyGraph(ctx, from, to, parts[i], options) })
 	}
 	if err != nil {
-		return false, fmt.Errorf("complete component %s:%s in %s: %w", c.Descriptor.Name, c.Descriptor.Version, where, err)
+		return false,
+			fmt.Errorf("complete component %s:%s in %s: %w", c.Descriptor.Name, c.Descriptor.Version, where, err)
 	}
 	return missing.Load(), nil
 }

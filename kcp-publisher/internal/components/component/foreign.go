@@ -16,7 +16,9 @@ import (
 func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
 	host, _, _ := strings.Cut(name, "/")
 	if r.internal(host, place) {
-		return nil, nil, fmt.Errorf("access: %s is an address of this network: name that registry with --components to allow it", host)
+		return nil, nil,
+			fmt.Errorf("access: %s is an address of this network: name that registry with --components to allow it",
+				host)
 	}
 	open := r.Registries.Foreign
 	if r.configured(host, place) {

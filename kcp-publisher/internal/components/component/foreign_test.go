@@ -21,7 +21,9 @@ func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 	}))
 	t.Cleanup(leading.Close)
 	host := strings.TrimPrefix(leading.URL, "http://")
-	reader := NewReader(Options{Sources: []Source{Registry{Prefix: host, Registries: w.registries}}, Registries: w.registries})
+	reader := NewReader(Options{
+		Sources: []Source{Registry{Prefix: host, Registries: w.registries}}, Registries: w.registries,
+	})
 	t.Run("by a redirect of the configured registry", func(t *testing.T) {
 		_, repository, err := reader.foreign(host+"/charts/a", nil)
 		w.must(err)

@@ -51,7 +51,8 @@ func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, 
 		return located{}, fmt.Errorf("access.helmChart: %q: want NAME:VERSION", access.HelmChart)
 	}
 	if strings.HasPrefix(access.HelmRepository, "oci://") {
-		return r.artifact(ctx, c, resource, strings.TrimSuffix(access.HelmRepository, "/")+"/"+name+":"+strings.ReplaceAll(version, "+", "_"), place)
+		return r.artifact(ctx, c, resource, strings.TrimSuffix(access.HelmRepository, "/")+"/"+name+":"+
+			strings.ReplaceAll(version, "+", "_"), place)
 	}
 	data, err := r.helmChart(ctx, access.HelmRepository, name, version)
 	if err != nil {
@@ -61,7 +62,8 @@ func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, 
 	if err != nil {
 		return located{}, err
 	}
-	return found, r.means(c, resource, fmt.Sprintf("chart %s:%s of %s", name, version, access.HelmRepository), found.Digest)
+	return found,
+		r.means(c, resource, fmt.Sprintf("chart %s:%s of %s", name, version, access.HelmRepository), found.Digest)
 }
 
 func (r *Reader) helmChart(ctx context.Context, repository, name, version string) ([]byte, error) {
@@ -99,7 +101,8 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 			return nil, err
 		}
 		sum := sha256.Sum256(data)
-		if stated := strings.TrimPrefix(entry.Digest, "sha256:"); stated != "" && !strings.EqualFold(stated, hex.EncodeToString(sum[:])) {
+		if stated := strings.TrimPrefix(entry.Digest, "sha256:"); stated != "" &&
+			!strings.EqualFold(stated, hex.EncodeToString(sum[:])) {
 			return nil, fmt.Errorf("has digest %x, the index has %s", sum, stated)
 		}
 		return data, nil
@@ -116,11 +119,15 @@ func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 	for _, prefix := range r.HelmRepositories {
 		allowed, err := url.Parse(prefix)
 		if err == nil && allowed.Scheme == parsed.Scheme && allowed.Host == parsed.Host &&
-			(parsed.Path+"/" == strings.TrimSuffix(allowed.Path, "/")+"/" || strings.HasPrefix(path.Clean(parsed.Path)+"/", strings.TrimSuffix(allowed.Path, "/")+"/")) {
+			(parsed.Path+"/" == strings.TrimSuffix(allowed.Path, "/")+"/" ||
+				strings.HasPrefix(path.Clean(parsed.Path)+"/", strings.TrimSuffix(allowed.Path, "/")+"/")) {
 			return parsed, nil
 		}
 	}
-	return nil, fmt.Errorf("%s://%s is not among the Helm repositories that components may take charts from: allow it with --helm-repositories", parsed.Scheme, parsed.Host)
+	return nil,
+		fmt.Errorf(
+			"%s://%s is not among the Helm repositories that components may take charts from: allow it with "+
+				"--helm-repositories", parsed.Scheme, parsed.Host)
 }
 
 // fetchHelm reads an allowed URL, and follows redirects to allowed ones.
@@ -131,7 +138,8 @@ func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]b
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Accept-Encoding", "identity") // a chart is already compressed, and its digest is that of the transferred bytes
+	// a chart is already compressed, and its digest is that of the transferred bytes
+	request.Header.Set("Accept-Encoding", "identity")
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if _, err := r.allowedHelm(next.URL.String()); err != nil || len(via) > 3 {
 			return fmt.Errorf("redirected to %s: allow that repository itself", next.URL.Host)

@@ -48,7 +48,8 @@ func honest(descriptor string, layers ...string) *answers {
 	for _, content := range layers {
 		all = append(all, described("application/yaml", content))
 	}
-	a.manifest = fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":%s,"layers":[%s]}`, ocispec.MediaTypeImageManifest, described(configType, pointer), strings.Join(all, ","))
+	a.manifest = fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":%s,"layers":[%s]}`,
+		ocispec.MediaTypeImageManifest, described(configType, pointer), strings.Join(all, ","))
 	return a
 }
 
@@ -80,13 +81,16 @@ func serve(t testing.TB, handler http.Handler) Source {
 
 func read(t *testing.T, source Source) (Component, error) {
 	t.Helper()
-	return NewReader(Options{Sources: []Source{source}, Revalidate: time.Minute, RetryAfter: time.Minute}).Component(t.Context(), scaler, "1.0.0")
+	return NewReader(Options{Sources: []Source{source}, Revalidate: time.Minute, RetryAfter: time.Minute}).
+		Component(t.Context(), scaler, "1.0.0")
 }
 
 func blobs(names ...string) string {
 	var list []string
 	for i, name := range names {
-		list = append(list, fmt.Sprintf("{name: %s, version: 1.0.%d, type: yaml, access: {type: localBlob, localReference: %q}}", name, i, digest.FromString("content")))
+		list = append(list,
+			fmt.Sprintf("{name: %s, version: 1.0.%d, type: yaml, access: {type: localBlob, localReference: %q}}", name,
+				i, digest.FromString("content")))
 	}
 	return fmt.Sprintf(good, "["+strings.Join(list, ", ")+"]")
 }
@@ -99,12 +103,14 @@ func TestHonestRegistryIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Manifest.Digest != digest.FromString(a.manifest) || c.Repository != source.Repository(scaler) || !strings.HasSuffix(c.Repository, "/modules/component-descriptors/"+scaler) {
+	if c.Manifest.Digest != digest.FromString(a.manifest) || c.Repository != source.Repository(scaler) ||
+		!strings.HasSuffix(c.Repository, "/modules/component-descriptors/"+scaler) {
 		t.Errorf("got manifest %s in %s", c.Manifest.Digest, c.Repository)
 	}
 	raw, _ := c.Descriptor.Resource("raw-manifest")
 	content, err := reader.Content(t.Context(), c, raw, nil)
-	if err != nil || content.Digest != digest.FromString("content") || content.SizeBytes != int64(len("content")) || content.Repository != c.Repository {
+	if err != nil || content.Digest != digest.FromString("content") || content.SizeBytes != int64(len("content")) ||
+		content.Repository != c.Repository {
 		t.Errorf("raw-manifest is %+v: %v", content, err)
 	}
 }
@@ -122,25 +128,61 @@ func TestGarbageFromARegistryIsRefusedByField(t *testing.T) {
 		change     func(*answers)
 		want       string
 	}{
-		"a web page":                        {whole, replace("<html>"), "manifest: "},
-		"another content type":              {whole, func(a *answers) { a.contentType = "application/json" }, "manifest: mediaType: was sent as"},
-		"a manifest sent as an index":       {whole, func(a *answers) { a.contentType = ocispec.MediaTypeImageIndex }, "index: mediaType: is"},
-		"another media type inside":         {whole, tweak(ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex), "manifest: mediaType: is"},
-		"manifest and index at once":        {whole, tweak(`"config"`, `"manifests":[],"config"`), "manifest: manifests: "},
-		"a key twice":                       {whole, tweak(`"config"`, `"layers":[],"config"`), `duplicate field "layers"`},
-		"another schema":                    {whole, tweak(`"schemaVersion":2`, `"schemaVersion":1`), "manifest: schemaVersion 1"},
-		"an empty digest":                   {whole, replace(`{"schemaVersion":2,"config":{"digest":"","size":2},"layers":[{"digest":"","size":2}]}`), "manifest: config.digest"},
-		"a digest by an unknown hash":       {whole, replace(`{"schemaVersion":2,"config":{"digest":"md5:00","size":2},"layers":[{"digest":"md5:00","size":2}]}`), "manifest: config.digest"},
-		"a layer whose digest is a path":    {whole, tweak(`"layers":[`, `"layers":[{"digest":"../../x","size":2},`), "manifest: layers[0].digest"},
-		"a negative size":                   {whole, tweak(`"size":`, `"size":-`), "manifest: config.size"},
-		"a manifest without end":            {whole, func(a *answers) { a.manifest += strings.Repeat(" ", bundle.MaxManifestBytes) }, "manifest of more than 1048576 bytes"},
-		"a config of gigabytes":             {whole, tweak(`"size":`, `"size":9`+strings.Repeat("0", 9)), "config: "},
-		"a config without the pointer":      {whole, func(a *answers) { a.point("{}") }, "config: componentDescriptorLayer"},
-		"a pointer out of the version":      {whole, func(a *answers) { a.point(`{"componentDescriptorLayer":` + describe("elsewhere") + `}`) }, "config: componentDescriptorLayer"},
-		"a config that is not JSON":         {whole, func(a *answers) { a.point("[") }, "config: "},
-		"another descriptor than asked for": {whole, func(a *answers) { a.swap(whole, strings.ToUpper(whole)) }, "descriptor layer: "},
-		"the descriptor of another":         {strings.Replace(whole, "scaler", "mailer", 1), nil, "component.name: is \"kyma-pull.dev/module/mailer\", want"},
-		"the descriptor of another version": {strings.Replace(whole, "1.0.0", "1.0.1", 1), nil, `component.version: is "1.0.1", want "1.0.0"`},
+		"a web page": {whole, replace("<html>"), "manifest: "},
+		"another content type": {
+			whole, func(a *answers) { a.contentType = "application/json" }, "manifest: mediaType: was sent as",
+		},
+		"a manifest sent as an index": {
+			whole, func(a *answers) { a.contentType = ocispec.MediaTypeImageIndex }, "index: mediaType: is",
+		},
+		"another media type inside": {
+			whole, tweak(ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex), "manifest: mediaType: is",
+		},
+		"manifest and index at once": {
+			whole, tweak(`"config"`, `"manifests":[],"config"`), "manifest: manifests: ",
+		},
+		"a key twice": {
+			whole, tweak(`"config"`, `"layers":[],"config"`), `duplicate field "layers"`,
+		},
+		"another schema": {
+			whole, tweak(`"schemaVersion":2`, `"schemaVersion":1`), "manifest: schemaVersion 1",
+		},
+		"an empty digest": {
+			whole, replace(`{"schemaVersion":2,"config":{"digest":"","size":2},"layers":[{"digest":"","size":2}]}`),
+			"manifest: config.digest",
+		},
+		"a digest by an unknown hash": {
+			whole, replace(
+				`{"schemaVersion":2,"config":{"digest":"md5:00","size":2},"layers":[{"digest":"md5:00","size":2}]}`),
+			"manifest: config.digest",
+		},
+		"a layer whose digest is a path": {
+			whole, tweak(`"layers":[`, `"layers":[{"digest":"../../x","size":2},`), "manifest: layers[0].digest",
+		},
+		"a negative size": {whole, tweak(`"size":`, `"size":-`), "manifest: config.size"},
+		"a manifest without end": {
+			whole, func(a *answers) { a.manifest += strings.Repeat(" ", bundle.MaxManifestBytes) },
+			"manifest of more than 1048576 bytes",
+		},
+		"a config of gigabytes": {whole, tweak(`"size":`, `"size":9`+strings.Repeat("0", 9)), "config: "},
+		"a config without the pointer": {
+			whole, func(a *answers) { a.point("{}") }, "config: componentDescriptorLayer",
+		},
+		"a pointer out of the version": {
+			whole, func(a *answers) { a.point(`{"componentDescriptorLayer":` + describe("elsewhere") + `}`) },
+			"config: componentDescriptorLayer",
+		},
+		"a config that is not JSON": {whole, func(a *answers) { a.point("[") }, "config: "},
+		"another descriptor than asked for": {
+			whole, func(a *answers) { a.swap(whole, strings.ToUpper(whole)) }, "descriptor layer: ",
+		},
+		"the descriptor of another": {
+			strings.Replace(whole, "scaler", "mailer", 1), nil,
+			"component.name: is \"kyma-pull.dev/module/mailer\", want",
+		},
+		"the descriptor of another version": {
+			strings.Replace(whole, "1.0.0", "1.0.1", 1), nil, `component.version: is "1.0.1", want "1.0.0"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := honest(c.descriptor)
@@ -166,8 +208,12 @@ func (a *answers) point(pointer string) {
 func (a *answers) swap(content, other string) { a.blobs[digest.FromString(content).String()] = other }
 
 func TestNothingIsAskedForUnderANameThatIsNone(t *testing.T) {
-	for _, c := range [][2]string{{"../../etc", "1.0.0"}, {"scaler", "1.0.0"}, {scaler, "latest"}, {scaler, "../x"}, {scaler, ""}, {scaler, digest.FromString("").String()}} {
-		reader := NewReader(Options{Sources: []Source{Registry{Prefix: "nowhere"}}, Revalidate: time.Minute, RetryAfter: time.Minute}) // using it would panic
+	for _, c := range [][2]string{{"../../etc", "1.0.0"}, {"scaler", "1.0.0"}, {scaler, "latest"}, {scaler, "../x"},
+		{scaler, ""}, {scaler, digest.FromString("").String()}} {
+		// using it would panic
+		reader := NewReader(Options{
+			Sources: []Source{Registry{Prefix: "nowhere"}}, Revalidate: time.Minute, RetryAfter: time.Minute,
+		})
 		if _, err := reader.Component(t.Context(), c[0], c[1]); err == nil {
 			t.Errorf("%s:%s is accepted", c[0], c[1])
 		}
@@ -185,11 +231,13 @@ func TestHelmRepositoryCannotRedirectElsewhere(t *testing.T) {
 	}))
 	defer server.Close()
 	reader := NewReader(Options{HelmRepositories: []string{server.URL + "/charts", server.URL + "/moved"}})
-	if _, err := reader.helmChart(t.Context(), server.URL+"/moved", "a", "1"); err == nil || !strings.Contains(err.Error(), "allow that repository itself") {
+	if _, err := reader.helmChart(t.Context(), server.URL+"/moved", "a", "1"); err == nil ||
+		!strings.Contains(err.Error(), "allow that repository itself") {
 		t.Errorf("a redirect: %v", err)
 	}
 	index = "x: &a " + strings.Repeat("A", 1000) + "\nentries: {}\ny: [*a, *a]\n"
-	if _, err := reader.helmChart(t.Context(), server.URL+"/charts", "a", "1"); err == nil || !strings.Contains(err.Error(), "alias") {
+	if _, err := reader.helmChart(t.Context(), server.URL+"/charts", "a", "1"); err == nil ||
+		!strings.Contains(err.Error(), "alias") {
 		t.Errorf("an index with aliases: %v", err)
 	}
 }

@@ -35,7 +35,9 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 
 // blobOf finds a blob of a component with an inline descriptor. It returns the repository to read from, and its name if
 // runtimes can read there, too.
-func (r *Reader) blobOf(ctx context.Context, c Component, d digest.Digest) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
+func (r *Reader) blobOf(
+	ctx context.Context, c Component, d digest.Digest,
+) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	for _, source := range r.Sources {
 		name := source.Repository(c.Descriptor.Name)
 		if name == "" {
@@ -66,7 +68,9 @@ func (r *Reader) blobOf(ctx context.Context, c Component, d digest.Digest) (ocis
 			return found, reading, name, err
 		}
 	}
-	return ocispec.Descriptor{}, nil, "", fmt.Errorf("access.localReference: %s is neither in %s nor in its repository context", d, sourceNames(r.Sources))
+	return ocispec.Descriptor{}, nil, "",
+		fmt.Errorf("access.localReference: %s is neither in %s nor in its repository context", d,
+			sourceNames(r.Sources))
 }
 
 func size(ctx context.Context, repository *remote.Repository, d digest.Digest) (ocispec.Descriptor, error) {

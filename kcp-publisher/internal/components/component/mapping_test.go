@@ -19,7 +19,9 @@ import (
 )
 
 func local(name string, d digest.Digest) string {
-	return fmt.Sprintf("  resources:\n  - {name: %s, version: 1.0.0, type: yaml, access: {type: localBlob, localReference: %q, mediaType: application/yaml}}\n", name, d)
+	return fmt.Sprintf(
+		"  resources:\n  - {name: %s, version: 1.0.0, type: yaml, access: {type: localBlob, localReference: %q, "+
+			"mediaType: application/yaml}}\n", name, d)
 }
 
 func TestComponentsAreFoundByBothMappings(t *testing.T) {
@@ -39,7 +41,8 @@ func TestComponentsAreFoundByBothMappings(t *testing.T) {
 	if content.Repository != w.host+"/"+repository || w.there(content) != hello {
 		t.Errorf("content is %+v", content)
 	}
-	if _, err := reader.Component(t.Context(), scaler, "2.0.0"); !errors.Is(err, ErrMissing) || strings.Count(err.Error(), "/modules") != 1 {
+	if _, err := reader.Component(t.Context(), scaler, "2.0.0"); !errors.Is(err, ErrMissing) ||
+		strings.Count(err.Error(), "/modules") != 1 {
 		t.Errorf("a missing version: %v", err)
 	}
 }
@@ -47,9 +50,12 @@ func TestComponentsAreFoundByBothMappings(t *testing.T) {
 // index pushes an image index and gives its descriptor.
 func (w *world) index(repository, tag string, manifests ...ocispec.Descriptor) {
 	w.Helper()
-	data, err := json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageIndex, "manifests": manifests})
+	data, err := json.Marshal(map[string]any{
+		"schemaVersion": 2, "mediaType": ocispec.MediaTypeImageIndex, "manifests": manifests,
+	})
 	w.must(err)
-	w.must(store.PushManifest(w.Context(), w.repository(repository), bundle.NewBlob(ocispec.MediaTypeImageIndex, data), tag))
+	w.must(store.PushManifest(w.Context(), w.repository(repository), bundle.NewBlob(ocispec.MediaTypeImageIndex, data),
+		tag))
 }
 
 func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
@@ -58,7 +64,8 @@ func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
 	own := w.component(home, scaler, "1.0.0", local("podinfo", chart.Digest))
 	marked := own
 	marked.Annotations = map[string]string{annotationDescriptor: "true"}
-	for name, manifests := range map[string][]ocispec.Descriptor{"the first": {own, chart}, "the one that is marked": {chart, marked}} {
+	for name, manifests := range map[string][]ocispec.Descriptor{"the first": {own, chart},
+		"the one that is marked": {chart, marked}} {
 		t.Run(name, func(t *testing.T) {
 			w.index(home, "1.0.0", manifests...)
 			reader := w.reader()
@@ -79,22 +86,26 @@ func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
 		})
 	}
 	w.index(home, "1.0.0", marked, marked)
-	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "are both marked") {
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
+		!strings.Contains(err.Error(), "are both marked") {
 		t.Errorf("two descriptors: %v", err)
 	}
 	w.index(home, "1.0.0", slices.Repeat([]ocispec.Descriptor{own}, maxEntries+1)...)
-	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "with 1001 manifests is not a component version") {
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
+		!strings.Contains(err.Error(), "with 1001 manifests is not a component version") {
 		t.Errorf("an endless index: %v", err)
 	}
 	w.index(home, "inner", own)
 	inner, err := w.repository(home).Resolve(t.Context(), "inner")
 	w.must(err)
 	w.index(home, "1.0.0", inner)
-	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "manifest: mediaType: was sent as") {
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
+		!strings.Contains(err.Error(), "manifest: mediaType: was sent as") {
 		t.Errorf("an index in an index: %v", err)
 	}
 	w.index(home, "1.0.0")
-	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), "with 0 manifests is not a component version") {
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
+		!strings.Contains(err.Error(), "with 0 manifests is not a component version") {
 		t.Errorf("an empty index: %v", err)
 	}
 }
@@ -103,8 +114,10 @@ func TestManifestOfAnotherComponentIsRefused(t *testing.T) {
 	w := newWorld(t)
 	layer := w.push(home, descriptorType, fmt.Sprintf(good, "[]"))
 	pointer, _ := json.Marshal(map[string]any{"componentDescriptorLayer": layer})
-	w.manifest(home, "1.0.0", w.push(home, configType, string(pointer)), map[string]string{annotationVersion: "component-descriptors/" + scaler + ":1.0.1"}, layer)
-	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil || !strings.Contains(err.Error(), annotationVersion) {
+	w.manifest(home, "1.0.0", w.push(home, configType, string(pointer)),
+		map[string]string{annotationVersion: "component-descriptors/" + scaler + ":1.0.1"}, layer)
+	if _, err := w.reader().Component(t.Context(), scaler, "1.0.0"); err == nil ||
+		!strings.Contains(err.Error(), annotationVersion) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -117,7 +130,8 @@ func (w *world) refer(name string, to ...string) {
 		rest += fmt.Sprintf("  - {name: r%d, version: 1.0.0, componentName: kyma-pull.dev/module/%s}\n", i, other)
 	}
 	w.component("modules/component-descriptors/kyma-pull.dev/module/"+name, "kyma-pull.dev/module/"+name, "1.0.0",
-		rest+"  resources:\n  - {name: image, version: 1.0.0, type: ociImage, access: {type: ociArtifact, imageReference: r.example/"+name+":1}}\n")
+		rest+"  resources:\n  - {name: image, version: 1.0.0, type: ociImage, access: {type: ociArtifact, "+
+			"imageReference: r.example/"+name+":1}}\n")
 }
 
 func TestReferencesAreFollowedOnceEach(t *testing.T) {
@@ -153,13 +167,16 @@ func TestReferencesAreFollowedOnceEach(t *testing.T) {
 	if !slices.Equal(names, []string{"top", "left", "base", "right"}) {
 		t.Errorf("found %v", names)
 	}
-	if got := Images(all, false); !slices.Equal(got, []string{"r.example/base:1", "r.example/left:1", "r.example/right:1", "r.example/top:1"}) {
+	if got := Images(all, false); !slices.Equal(got,
+		[]string{"r.example/base:1", "r.example/left:1", "r.example/right:1", "r.example/top:1"}) {
 		t.Errorf("images are %v", got)
 	}
 	for name, want := range map[string]string{
-		"round": "references go round: kyma-pull.dev/module/round:1.0.0 → kyma-pull.dev/module/trip:1.0.0 → kyma-pull.dev/module/round:1.0.0",
-		"lost":  `reference "r0": component kyma-pull.dev/module/nowhere:1.0.0: component version not found`, "deep-0": "references are more than 16 deep",
-		"many": "refers to more than 200 components",
+		"round": "references go round: kyma-pull.dev/module/round:1.0.0 → kyma-pull.dev/module/trip:1.0.0 → " +
+			"kyma-pull.dev/module/round:1.0.0",
+		"lost":   `reference "r0": component kyma-pull.dev/module/nowhere:1.0.0: component version not found`,
+		"deep-0": "references are more than 16 deep",
+		"many":   "refers to more than 200 components",
 	} {
 		if _, err := closure(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
@@ -169,14 +186,21 @@ func TestReferencesAreFollowedOnceEach(t *testing.T) {
 
 func TestImagesArePinnedByTheDigestThatIsSigned(t *testing.T) {
 	value := strings.Repeat("a", 64)
-	image := ocm.Resource{Type: "ociImage", Access: ocm.Access{Type: "ociArtifact", ImageReference: "r.example/op:1@sha256:" + strings.Repeat("b", 64)},
+	image := ocm.Resource{Type: "ociImage", Access: ocm.Access{
+		Type: "ociArtifact", ImageReference: "r.example/op:1@sha256:" + strings.Repeat("b", 64),
+	},
 		Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: value}}
 	chart := image
 	chart.Type = "helmChart"
-	relative := ocm.Resource{Type: "ociImage", Access: ocm.Access{Type: "relativeOciReference", ImageReference: "own/op:2"}}
+	relative := ocm.Resource{
+		Type: "ociImage", Access: ocm.Access{Type: "relativeOciReference", ImageReference: "own/op:2"},
+	}
 	descriptor := ocm.Descriptor{Resources: []ocm.Resource{image, chart, relative}}
-	all := []Component{{Descriptor: descriptor}, {Descriptor: descriptor, source: Registry{Prefix: "moved.example:5000/sub/path"}}}
-	if got := Images(all, false); !slices.Equal(got, []string{"moved.example:5000/own/op:2", "r.example/op:1@sha256:" + value}) {
+	all := []Component{
+		{Descriptor: descriptor}, {Descriptor: descriptor, source: Registry{Prefix: "moved.example:5000/sub/path"}},
+	}
+	if got := Images(all, false); !slices.Equal(got,
+		[]string{"moved.example:5000/own/op:2", "r.example/op:1@sha256:" + value}) {
 		t.Errorf("images are %v", got)
 	}
 	if got := Images(all, true); len(got) != 0 {
@@ -192,8 +216,12 @@ func TestInlineDescriptorLeadsToItsBlobs(t *testing.T) {
 	w := newWorld(t)
 	transferred := "market/component-descriptors/" + scaler
 	layer := w.push(transferred, "application/yaml", hello)
-	contexts := fmt.Sprintf("  repositoryContexts:\n  - {type: OCIRegistry, baseUrl: origin.example, subPath: built, componentNameMapping: urlPath}\n  - {type: ociRegistry/v1, baseUrl: 'http://%s', subPath: market}\n", w.host)
-	d, err := ocm.Decode([]byte("meta: {schemaVersion: v2}\ncomponent:\n  name: " + scaler + "\n  version: 1.0.0\n" + contexts + local("raw-manifest", layer.Digest)))
+	contexts := fmt.Sprintf(
+		"  repositoryContexts:\n  - {type: OCIRegistry, baseUrl: origin.example, subPath: built, "+
+			"componentNameMapping: urlPath}\n  - {type: ociRegistry/v1, baseUrl: 'http://%s', subPath: market}\n",
+		w.host)
+	d, err := ocm.Decode([]byte("meta: {schemaVersion: v2}\ncomponent:\n  name: " + scaler + "\n  version: 1.0.0\n" +
+		contexts + local("raw-manifest", layer.Digest)))
 	w.must(err)
 	find := func(reader *Reader) (Content, error) {
 		c, err := reader.Inline(t.Context(), d)
@@ -202,7 +230,8 @@ func TestInlineDescriptorLeadsToItsBlobs(t *testing.T) {
 	}
 	t.Run("in its last context, if that registry is known", func(t *testing.T) {
 		content, err := find(w.reader())
-		if err != nil || content.Repository != w.host+"/"+transferred || content.MediaType != "application/yaml" || w.there(content) != hello {
+		if err != nil || content.Repository != w.host+"/"+transferred || content.MediaType != "application/yaml" ||
+			w.there(content) != hello {
 			t.Errorf("got %+v, %v", content, err)
 		}
 	})
@@ -244,14 +273,16 @@ func TestRestartReadsNothingAgain(t *testing.T) {
 	}
 	first, second := readAll(), readAll()
 	if first < 3*versions || second != versions {
-		t.Errorf("%d requests at first, %d after a restart: want one per version, to see whether it changed", first, second)
+		t.Errorf("%d requests at first, %d after a restart: want one per version, to see whether it changed", first,
+			second)
 	}
 	t.Run("a version that changed meanwhile is refused", func(t *testing.T) {
 		w.component(home, scaler, "1.0.0", "  labels: []\n  resources: []\n")
 		kept, err := cache.Open(dir, 64<<20)
 		w.must(err)
 		defer kept.Close()
-		_, err = w.reader(func(o *Options) { o.Cached, o.Pins = kept.Wrap, kept }).Component(t.Context(), scaler, "1.0.0")
+		_, err = w.reader(func(o *Options) { o.Cached, o.Pins = kept.Wrap, kept }).
+			Component(t.Context(), scaler, "1.0.0")
 		if err == nil || !strings.Contains(err.Error(), "changed under the same version: was sha256:") {
 			t.Errorf("got %v", err)
 		}
@@ -261,7 +292,10 @@ func TestRestartReadsNothingAgain(t *testing.T) {
 		w.must(err)
 		defer kept.Close()
 		away := Registry{Registries: w.registries, Prefix: "127.0.0.1:1/modules"}
-		reader := NewReader(Options{Sources: []Source{away}, Registries: w.registries, Revalidate: time.Hour, RetryAfter: time.Hour, Cached: kept.Wrap, Pins: kept})
+		reader := NewReader(Options{
+			Sources: []Source{away}, Registries: w.registries, Revalidate: time.Hour, RetryAfter: time.Hour,
+			Cached: kept.Wrap, Pins: kept,
+		})
 		if _, err := reader.Component(t.Context(), scaler, "1.0.7"); err != nil {
 			t.Errorf("got %v", err)
 		}

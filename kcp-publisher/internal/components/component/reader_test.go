@@ -84,7 +84,8 @@ func TestChangedVersionIsAnErrorUntilItIsRestored(t *testing.T) {
 	c.at = c.at.Add(revalidate)
 	for range 3 {
 		err := ask(t, reader)
-		if err == nil || !strings.Contains(err.Error(), "component "+scaler+":1.0.0 changed under the same version: was sha256:") {
+		if err == nil ||
+			!strings.Contains(err.Error(), "component "+scaler+":1.0.0 changed under the same version: was sha256:") {
 			t.Fatalf("got %v", err)
 		}
 		c.at = c.at.Add(retryAfter)
@@ -147,17 +148,20 @@ func TestSourcesAreAskedInTheirOrder(t *testing.T) {
 	empty.status.Store(http.StatusNotFound)
 	full := honest(fmt.Sprintf(good, "[]"))
 	first, second := serve(t, empty), serve(t, full)
-	c, err := NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).Component(t.Context(), scaler, "1.0.0")
+	c, err := NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).
+		Component(t.Context(), scaler, "1.0.0")
 	if err != nil || c.Repository != second.Repository(scaler) {
 		t.Errorf("got %s, %v", c.Repository, err)
 	}
-	_, err = NewReader(Options{Sources: []Source{first}, Revalidate: revalidate, RetryAfter: retryAfter}).Component(t.Context(), scaler, "1.0.0")
+	_, err = NewReader(Options{Sources: []Source{first}, Revalidate: revalidate, RetryAfter: retryAfter}).
+		Component(t.Context(), scaler, "1.0.0")
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), first.String()) {
 		t.Errorf("nowhere: %v", err)
 	}
 	// A source that is unavailable may have the version, so the next one's must not replace it.
 	empty.status.Store(http.StatusServiceUnavailable)
-	if _, err = NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).Component(t.Context(), scaler, "1.0.0"); err == nil {
+	if _, err = NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).
+		Component(t.Context(), scaler, "1.0.0"); err == nil {
 		t.Error("the second source was believed while the first was down")
 	}
 }

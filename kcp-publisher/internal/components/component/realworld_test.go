@@ -17,14 +17,18 @@ func TestBlobsOfArchivesMatchTheirComponents(t *testing.T) {
 		t.Skip("shared/realworld is not beside this checkout")
 	}
 	for path, components := range map[string][]string{
-		"ctf/keda-1.7.0":                             {"kyma-project.io/module/keda:1.7.0"},
-		"ctf/keda-1.8.0":                             {"kyma-project.io/module/keda:1.8.0"},
-		"ctf/template-operator-1.0.5":                {"kyma-project.io/module/template-operator:1.0.5"},
-		"ctf/podinfo-6.14.1":                         {"kyma-project.io/module/podinfo:6.14.1"},
-		"ctf/podinfo-6.14.1-signed":                  {"kyma-project.io/module/podinfo:6.14.1"},
-		"ocm-vectors/ctf_buildmeta_none_external":    {"kyma-project.io/module/build:1.0.0+ci.42"},
-		"ocm-vectors/ctf_signed_rsa15_and_plain_pss": {"kyma-project.io/module/base:1.0.0", "kyma-project.io/module/top:1.2.3"},
-		"ocm-vectors/ctf_signed_rsa15_pem_chain":     {"kyma-project.io/module/base:1.0.0", "kyma-project.io/module/top:1.2.3"},
+		"ctf/keda-1.7.0":                          {"kyma-project.io/module/keda:1.7.0"},
+		"ctf/keda-1.8.0":                          {"kyma-project.io/module/keda:1.8.0"},
+		"ctf/template-operator-1.0.5":             {"kyma-project.io/module/template-operator:1.0.5"},
+		"ctf/podinfo-6.14.1":                      {"kyma-project.io/module/podinfo:6.14.1"},
+		"ctf/podinfo-6.14.1-signed":               {"kyma-project.io/module/podinfo:6.14.1"},
+		"ocm-vectors/ctf_buildmeta_none_external": {"kyma-project.io/module/build:1.0.0+ci.42"},
+		"ocm-vectors/ctf_signed_rsa15_and_plain_pss": {
+			"kyma-project.io/module/base:1.0.0", "kyma-project.io/module/top:1.2.3",
+		},
+		"ocm-vectors/ctf_signed_rsa15_pem_chain": {
+			"kyma-project.io/module/base:1.0.0", "kyma-project.io/module/top:1.2.3",
+		},
 	} {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			opened, err := archive.Open(filepath.Join(shared, path))

@@ -95,7 +95,9 @@ func (r *Reader) restored(ctx context.Context, content Content, place store.Stor
 
 // find locates the content and stores it if no repository has it in one blob. An error that concerns the caller or the
 // place, and not the content, is not cached.
-func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store) error {
+func (r *Reader) find(
+	ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store,
+) error {
 	known := s.content.Digest != "" && s.err == nil && there
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -111,7 +113,8 @@ func (r *Reader) find(ctx context.Context, s *settled, there bool, c Component, 
 		s.state = state{err: err, at: r.now()}
 		return nil
 	case found.bytes != nil:
-		if err := store.ShareBlob(ctx, place, bundle.Blob{Descriptor: found.Descriptor(), Bytes: found.bytes}); err != nil {
+		if err := store.ShareBlob(ctx, place,
+			bundle.Blob{Descriptor: found.Descriptor(), Bytes: found.bytes}); err != nil {
 			return err
 		}
 		found.Repository = place.Name(bundle.ContentRepository)
@@ -147,7 +150,8 @@ func has(ctx context.Context, place store.Store, content Content) (bool, error) 
 	}
 	there, err := shared.Exists(ctx, content.Descriptor())
 	if err != nil {
-		return false, fmt.Errorf("look for blob %s in %s: %w", content.Digest, place.Name(bundle.ContentRepository), err)
+		return false,
+			fmt.Errorf("look for blob %s in %s: %w", content.Digest, place.Name(bundle.ContentRepository), err)
 	}
 	return there, nil
 }
@@ -179,7 +183,8 @@ func (r *Reader) firstMeant(c Component, resource ocm.Resource) (digest.Digest, 
 // means records the digest of a resource's reference permanently: the content is part of the version, wherever it is.
 func (r *Reader) means(c Component, resource ocm.Resource, reference string, d digest.Digest) error {
 	if first, ok := r.firstMeant(c, resource); ok && first != d {
-		return fmt.Errorf("access: %s %w: was %s, is %s: release a new version instead", reference, errChanged, first, d)
+		return fmt.Errorf("access: %s %w: was %s, is %s: release a new version instead", reference, errChanged, first,
+			d)
 	}
 	name := c.tagName(resource)
 	if r.Pins != nil {

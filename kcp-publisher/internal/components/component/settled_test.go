@@ -99,9 +99,11 @@ func TestVersionThatChangesDuringPinningIsAnError(t *testing.T) {
 	if err := ask(t, reader); err != nil {
 		t.Fatal(err)
 	}
-	w.manifest = strings.Replace(w.manifest, `{"schemaVersion"`, `{"annotations":{"released":"again"},"schemaVersion"`, 1)
+	w.manifest = strings.Replace(w.manifest, `{"schemaVersion"`, `{"annotations":{"released":"again"},"schemaVersion"`,
+		1)
 	c.at = c.at.Add(revalidate)
-	if err := ask(t, reader); err == nil || !strings.Contains(err.Error(), "changed under the same version: was sha256:") {
+	if err := ask(t, reader); err == nil ||
+		!strings.Contains(err.Error(), "changed under the same version: was sha256:") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -176,7 +178,8 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 	t.Run("but not become another", func(t *testing.T) {
 		chart.Store("c: 3\n")
 		at.at = at.at.Add(time.Hour)
-		if _, err := content(place); err == nil || !strings.Contains(err.Error(), "chart a:1.0.0 of "+url+" changed under the same version") {
+		if _, err := content(place); err == nil ||
+			!strings.Contains(err.Error(), "chart a:1.0.0 of "+url+" changed under the same version") {
 			t.Errorf("got %v", err)
 		}
 		chart.Store(hello)
@@ -189,7 +192,9 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 func TestLostContentIsStoredAgain(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.push(home, "a/b", hello[:5]), w.push(home, "a/b", hello[5:])
-	w.component(home, scaler, "1.0.0", "  resources:\n  - {name: it, version: 1.0.0, type: blob, access: {type: localBlob, localReference: \""+first.Digest.String()+","+second.Digest.String()+"\"}}\n", first, second)
+	w.component(home, scaler, "1.0.0",
+		"  resources:\n  - {name: it, version: 1.0.0, type: blob, access: {type: localBlob, localReference: \""+
+			first.Digest.String()+","+second.Digest.String()+"\"}}\n", first, second)
 	reader := w.reader()
 	c, err := reader.Component(t.Context(), scaler, "1.0.0")
 	w.must(err)

@@ -36,8 +36,13 @@ const (
 // readVersion reads the descriptor behind a fetched manifest or index.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/oci.md.
-func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched, name, version string) (Component, error) {
-	own := ocispec.Descriptor{MediaType: fetched.Descriptor.MediaType, Digest: digest.FromBytes(fetched.Bytes), Size: int64(len(fetched.Bytes))}
+func readVersion(
+	ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched, name, version string,
+) (Component, error) {
+	own := ocispec.Descriptor{
+		MediaType: fetched.Descriptor.MediaType, Digest: digest.FromBytes(fetched.Bytes),
+		Size: int64(len(fetched.Bytes)),
+	}
 	found := root{repository: repository}
 	if fetched.Descriptor.MediaType == ocispec.MediaTypeImageIndex {
 		descriptor, entries, err := decodeIndexManifest(fetched)
@@ -53,8 +58,10 @@ func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, fetched bu
 	if err != nil {
 		return Component{}, fmt.Errorf("manifest: %w", err)
 	}
-	if said := strings.TrimPrefix(manifest.Annotations[annotationVersion], descriptorsPath); said != "" && said != name+":"+version {
-		return Component{}, fmt.Errorf("manifest: annotations[%s]: is %q, want %q", annotationVersion, said, name+":"+version)
+	if said := strings.TrimPrefix(manifest.Annotations[annotationVersion], descriptorsPath); said != "" &&
+		said != name+":"+version {
+		return Component{},
+			fmt.Errorf("manifest: annotations[%s]: is %q, want %q", annotationVersion, said, name+":"+version)
 	}
 	found.layers = manifest.Layers
 	descriptor, err := readDescriptor(ctx, repository, manifest)
@@ -65,7 +72,8 @@ func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, fetched bu
 		return Component{}, fmt.Errorf("component descriptor: component.name: is %q, want %q", descriptor.Name, name)
 	}
 	if descriptor.Version != version {
-		return Component{}, fmt.Errorf("component descriptor: component.version: is %q, want %q", descriptor.Version, version)
+		return Component{},
+			fmt.Errorf("component descriptor: component.version: is %q, want %q", descriptor.Version, version)
 	}
 	for i, resource := range descriptor.Resources {
 		if resource.Access.Kind() != ocm.AccessLocalBlob {
@@ -74,7 +82,10 @@ func readVersion(ctx context.Context, repository oras.ReadOnlyTarget, fetched bu
 		for _, part := range localParts(resource) {
 			if _, ok := find(found.layers, part); !ok {
 				if _, ok := find(found.entries, part); !ok {
-					return Component{}, fmt.Errorf("component descriptor: component.resources[%d].access.localReference: %s is not a layer of the component version", i, part)
+					return Component{},
+						fmt.Errorf(
+							"component descriptor: component.resources[%d].access.localReference: %s is not a layer "+
+								"of the component version", i, part)
 				}
 			}
 		}
@@ -103,11 +114,14 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 	}
 	switch {
 	case document.MediaType != "" && document.MediaType != ocispec.MediaTypeImageIndex:
-		return ocispec.Descriptor{}, nil, fmt.Errorf("mediaType: is %q inside and %q outside", document.MediaType, ocispec.MediaTypeImageIndex)
+		return ocispec.Descriptor{}, nil,
+			fmt.Errorf("mediaType: is %q inside and %q outside", document.MediaType, ocispec.MediaTypeImageIndex)
 	case document.Layers != nil:
 		return ocispec.Descriptor{}, nil, errors.New("layers: does not belong into an index")
 	case document.SchemaVersion != 2 || len(document.Manifests) == 0 || len(document.Manifests) > maxEntries:
-		return ocispec.Descriptor{}, nil, fmt.Errorf("schemaVersion %d with %d manifests is not a component version", document.SchemaVersion, len(document.Manifests))
+		return ocispec.Descriptor{}, nil,
+			fmt.Errorf("schemaVersion %d with %d manifests is not a component version", document.SchemaVersion,
+				len(document.Manifests))
 	}
 	chosen := -1
 	for i, m := range document.Manifests {
@@ -118,7 +132,8 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 			continue
 		}
 		if chosen >= 0 {
-			return ocispec.Descriptor{}, nil, fmt.Errorf("manifests[%d] and manifests[%d] are both marked as %s", chosen, i, annotationDescriptor)
+			return ocispec.Descriptor{}, nil,
+				fmt.Errorf("manifests[%d] and manifests[%d] are both marked as %s", chosen, i, annotationDescriptor)
 		}
 		chosen = i
 	}
@@ -130,7 +145,9 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 // that later code relies on: an unknown form of digest would make the digest library panic.
 func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
-		return ocispec.Manifest{}, fmt.Errorf("mediaType: was sent as %q, want %q", fetched.Descriptor.MediaType, ocispec.MediaTypeImageManifest)
+		return ocispec.Manifest{},
+			fmt.Errorf("mediaType: was sent as %q, want %q", fetched.Descriptor.MediaType,
+				ocispec.MediaTypeImageManifest)
 	}
 	var document struct {
 		ocispec.Manifest `json:",inline"`
@@ -143,11 +160,14 @@ func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	manifest := document.Manifest
 	switch {
 	case manifest.MediaType != "" && manifest.MediaType != ocispec.MediaTypeImageManifest:
-		return manifest, fmt.Errorf("mediaType: is %q inside and %q outside", manifest.MediaType, ocispec.MediaTypeImageManifest)
+		return manifest,
+			fmt.Errorf("mediaType: is %q inside and %q outside", manifest.MediaType, ocispec.MediaTypeImageManifest)
 	case document.Manifests != nil:
 		return manifest, errors.New("manifests: does not belong into an image manifest")
 	case manifest.SchemaVersion != 2 || len(manifest.Layers) == 0:
-		return manifest, fmt.Errorf("schemaVersion %d with %d layers is not a component version", manifest.SchemaVersion, len(manifest.Layers))
+		return manifest,
+			fmt.Errorf("schemaVersion %d with %d layers is not a component version", manifest.SchemaVersion,
+				len(manifest.Layers))
 	}
 	if err := checkBlob(manifest.Config); err != nil {
 		return manifest, fmt.Errorf("config.%w", err)
@@ -161,7 +181,8 @@ func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 }
 
 func decodeChecked(fetched bundle.Fetched, into any) error {
-	if actual := digest.FromBytes(fetched.Bytes); fetched.Descriptor.Digest != "" && fetched.Descriptor.Digest != actual {
+	if actual := digest.FromBytes(fetched.Bytes); fetched.Descriptor.Digest != "" &&
+		fetched.Descriptor.Digest != actual {
 		return fmt.Errorf("was asked for as %s and is %s", fetched.Descriptor.Digest, actual)
 	}
 	doubts, err := kjson.UnmarshalStrict(fetched.Bytes, into, kjson.DisallowDuplicateFields)
@@ -198,13 +219,16 @@ var configTypes = []string{
 func isDescriptor(layer ocispec.Descriptor) bool {
 	kind, _, _ := strings.Cut(layer.MediaType, "+")
 	return slices.Contains([]string{
-		"application/vnd.ocm.software.component-descriptor.v2", "application/vnd.gardener.cloud.cnudie.component-descriptor.v2",
+		"application/vnd.ocm.software.component-descriptor.v2",
+		"application/vnd.gardener.cloud.cnudie.component-descriptor.v2",
 		"application/vnd.oci.gardener.cloud.cnudie.component-descriptor.config.v2",
 	}, kind)
 }
 
 // readDescriptor follows the config to the descriptor layer, or finds that layer by its media type.
-func readDescriptor(ctx context.Context, repository oras.ReadOnlyTarget, manifest ocispec.Manifest) (ocm.Descriptor, error) {
+func readDescriptor(
+	ctx context.Context, repository oras.ReadOnlyTarget, manifest ocispec.Manifest,
+) (ocm.Descriptor, error) {
 	layer, err := descriptorLayer(ctx, repository, manifest)
 	if err != nil {
 		return ocm.Descriptor{}, err
@@ -221,7 +245,9 @@ func readDescriptor(ctx context.Context, repository oras.ReadOnlyTarget, manifes
 	return ocm.Decode(data)
 }
 
-func descriptorLayer(ctx context.Context, repository oras.ReadOnlyTarget, manifest ocispec.Manifest) (ocispec.Descriptor, error) {
+func descriptorLayer(
+	ctx context.Context, repository oras.ReadOnlyTarget, manifest ocispec.Manifest,
+) (ocispec.Descriptor, error) {
 	var marked []ocispec.Descriptor
 	for _, layer := range manifest.Layers {
 		if isDescriptor(layer) {
@@ -243,7 +269,9 @@ func descriptorLayer(ctx context.Context, repository oras.ReadOnlyTarget, manife
 	}
 	layer, ok := find(manifest.Layers, pointer.Layer.Digest)
 	if !ok {
-		return ocispec.Descriptor{}, fmt.Errorf("config: componentDescriptorLayer: %q is not a layer of the component version", pointer.Layer.Digest)
+		return ocispec.Descriptor{},
+			fmt.Errorf("config: componentDescriptorLayer: %q is not a layer of the component version",
+				pointer.Layer.Digest)
 	}
 	return layer, nil
 }

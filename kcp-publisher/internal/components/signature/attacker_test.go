@@ -29,7 +29,10 @@ func (r replaced) String() string                                { return r.now.
 
 // demanding asks for signatures of everything by one key.
 func demanding(key *rsa.PrivateKey) *Verifier {
-	return NewVerifier(Policy{rules: []rule{{pattern: regexp.MustCompile(""), required: true, trust: ocm.Trust{Keys: []*rsa.PublicKey{&key.PublicKey}}}}}, time.Now)
+	return NewVerifier(
+		Policy{rules: []rule{
+			{pattern: regexp.MustCompile(""), required: true, trust: ocm.Trust{Keys: []*rsa.PublicKey{&key.PublicKey}}},
+		}}, time.Now)
 }
 
 func TestForgedFirstResponseLocksNoOneOut(t *testing.T) {
@@ -41,7 +44,9 @@ func TestForgedFirstResponseLocksNoOneOut(t *testing.T) {
 	}
 	defer func() { _ = kept.Close() }()
 	source := offer(t, forged)
-	reader := component.NewReader(component.Options{Sources: []component.Source{replaced{&source}}, Check: demanding(key).Check, Pins: kept})
+	reader := component.NewReader(component.Options{
+		Sources: []component.Source{replaced{&source}}, Check: demanding(key).Check, Pins: kept,
+	})
 	ask := func() error {
 		_, err := reader.Component(t.Context(), genuine.Name, genuine.Version)
 		return err
@@ -66,10 +71,12 @@ func polyglot(t *testing.T, main digest.Digest) []byte {
 	var buffer bytes.Buffer
 	writer := tar.NewWriter(&buffer)
 	for name, body := range map[string]string{
-		"index.json": fmt.Sprintf(`{"manifests":[{"mediaType":%q,"digest":%q,"size":1}]}`, ocispec.MediaTypeImageManifest, main),
+		"index.json": fmt.Sprintf(`{"manifests":[{"mediaType":%q,"digest":%q,"size":1}]}`,
+			ocispec.MediaTypeImageManifest, main),
 		"blobs/sha256." + strings.Repeat("0", 64): "\nkind: ClusterRoleBinding\n",
 	} {
-		if err := writer.WriteHeader(&tar.Header{Name: name, Size: int64(len(body)), Mode: 0o644, Typeflag: tar.TypeReg}); err != nil {
+		if err := writer.WriteHeader(&tar.Header{Name: name, Size: int64(len(body)), Mode: 0o644,
+			Typeflag: tar.TypeReg}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := writer.Write([]byte(body)); err != nil {
@@ -86,7 +93,9 @@ func TestArtifactDigestCoversOnlyTheArtifact(t *testing.T) {
 	key := newKey(t, 2048)
 	main := digest.FromString("the artifact that was signed")
 	d := module("keda")
-	d.Resources[0].Digest = &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: main.Encoded()}
+	d.Resources[0].Digest = &ocm.Digest{
+		HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: main.Encoded(),
+	}
 	d = signed(t, d, "release", key)
 	other := polyglot(t, main)
 	d.Resources[0].Access.LocalReference = digest.FromBytes(other).String() // the signature does not cover it
@@ -105,10 +114,15 @@ func TestSignedImageIsPinnedOrRefused(t *testing.T) {
 	image := ocm.Resource{
 		Element: ocm.Element{Name: "operator", Version: "1.0.0"}, Type: "ociImage", Relation: "external",
 		Access: ocm.Access{Type: "ociArtifact", ImageReference: "good.example/operator:1.0.0"},
-		Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1", Value: digest.FromString("operator").Encoded()},
+		Digest: &ocm.Digest{
+			HashAlgorithm: "SHA-256", NormalisationAlgorithm: "ociArtifactDigest/v1",
+			Value: digest.FromString("operator").Encoded(),
+		},
 	}
 	generic := image
-	generic.Digest = &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: image.Digest.Value}
+	generic.Digest = &ocm.Digest{
+		HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: image.Digest.Value,
+	}
 	nowhere := image
 	nowhere.Access = ocm.Access{Type: "localBlob", LocalReference: digest.FromString(content).String()}
 	for name, c := range map[string]struct {
@@ -122,7 +136,9 @@ func TestSignedImageIsPinnedOrRefused(t *testing.T) {
 		d := module("keda")
 		d.Resources = append(slices.Clone(d.Resources), c.image)
 		d = signed(t, d, "release", key)
-		reader := component.NewReader(component.Options{Sources: []component.Source{offer(t, d)}, Check: demanding(key).Check})
+		reader := component.NewReader(component.Options{
+			Sources: []component.Source{offer(t, d)}, Check: demanding(key).Check,
+		})
 		_, err := reader.Component(t.Context(), d.Name, d.Version)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)

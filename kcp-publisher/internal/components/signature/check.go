@@ -51,7 +51,8 @@ func (v *Verifier) TakeSecrets(secrets []corev1.Secret) error {
 		for key, data := range secret.Data {
 			trust, err := ocm.ParseTrust(data)
 			if err != nil {
-				problems = append(problems, fmt.Errorf("Secret %s/%s data[%s]: %w", secret.Namespace, secret.Name, key, err))
+				problems = append(problems,
+					fmt.Errorf("Secret %s/%s data[%s]: %w", secret.Namespace, secret.Name, key, err))
 				continue
 			}
 			trusted[name] = join(trusted[name], trust)
@@ -104,7 +105,10 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	r, covered := v.ruleFor(name)
 	switch {
 	case !covered:
-		return Refusal{fmt.Errorf("component %s:%s: no rule of the signature policy covers it: add one", name, c.Descriptor.Version)}
+		return Refusal{
+			fmt.Errorf("component %s:%s: no rule of the signature policy covers it: add one", name,
+				c.Descriptor.Version),
+		}
 	case !r.required:
 		return nil
 	}
@@ -131,7 +135,9 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 		}
 		trust := v.trustFor(r, s.Name)
 		if len(trust.Keys)+len(trust.Roots) == 0 {
-			problems = append(problems, fmt.Sprintf("signature %q: no key is configured for it: add one to the rule for %s or in a Secret labeled %s=%s", s.Name, r.text, v1beta2.LabelSignature, s.Name))
+			problems = append(problems,
+				fmt.Sprintf(
+					"signature %q: no key is configured for it: add one to the rule for %s or in a Secret labeled %s=%s", s.Name, r.text, v1beta2.LabelSignature, s.Name))
 			continue
 		}
 		err := d.CheckSignature(s, trust, v.now())
@@ -152,7 +158,8 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 		if len(has) == 0 {
 			return fmt.Errorf("is not signed: the policy's rule for %s requires %s", r.text, wanted)
 		}
-		return fmt.Errorf("is signed by %s only: the policy's rule for %s requires %s", strings.Join(has, ", "), r.text, wanted)
+		return fmt.Errorf("is signed by %s only: the policy's rule for %s requires %s", strings.Join(has, ", "), r.text,
+			wanted)
 	}
 	return errors.New(strings.Join(problems, "; "))
 }
@@ -172,7 +179,9 @@ func complete(all []component.Component) error {
 				return fmt.Errorf("%s: reference %q: %w", subject, reference.Name, err)
 			}
 		}
-		needed := slices.DeleteFunc(slices.Clone(c.Descriptor.Resources), func(r ocm.Resource) bool { return !r.IsImage() })
+		needed := slices.DeleteFunc(slices.Clone(c.Descriptor.Resources), func(r ocm.Resource) bool {
+			return !r.IsImage()
+		})
 		if i == 0 {
 			selection, err := resolve.Select(c.Descriptor)
 			if err != nil {
@@ -183,11 +192,15 @@ func complete(all []component.Component) error {
 		for _, r := range needed {
 			switch {
 			case !r.Digest.Covered():
-				return fmt.Errorf("%s: resource %q: has no digest, so that no signature covers its content", subject, r.Name)
+				return fmt.Errorf("%s: resource %q: has no digest, so that no signature covers its content", subject,
+					r.Name)
 			case r.IsImage() && !r.Digest.OfArtifact():
-				return fmt.Errorf("%s: resource %q: is an image, and its digest is not that of one: sign it with ociArtifactDigest/v1", subject, r.Name)
+				return fmt.Errorf(
+					"%s: resource %q: is an image, and its digest is not that of one: sign it with ociArtifactDigest/v1", subject, r.Name)
 			case r.IsImage() && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
-				return fmt.Errorf("%s: resource %q: is an image, and its access %s has no location: want ociArtifact or relativeOciReference", subject, r.Name, r.Access.Type)
+				return fmt.Errorf(
+					"%s: resource %q: is an image, and its access %s has no location: want ociArtifact or "+
+						"relativeOciReference", subject, r.Name, r.Access.Type)
 			}
 		}
 	}
@@ -207,7 +220,8 @@ func checkReference(reference ocm.Reference, known map[string]ocm.Descriptor) er
 		return err
 	}
 	if !strings.EqualFold(actual, reference.Digest.Value) {
-		return fmt.Errorf("component %s:%s has digest %s, signed was %s", reference.Component, reference.Version, actual, reference.Digest.Value)
+		return fmt.Errorf("component %s:%s has digest %s, signed was %s", reference.Component, reference.Version,
+			actual, reference.Digest.Value)
 	}
 	return nil
 }

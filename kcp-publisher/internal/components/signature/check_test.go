@@ -47,11 +47,14 @@ const content = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 func module(name string) ocm.Descriptor {
 	sum := digest.FromString(content)
 	return ocm.Descriptor{
-		Schema: ocm.SchemaV2, Name: "kyma-pull.dev/module/" + name, Version: "1.0.0", Provider: ocm.Provider{Name: "kyma-pull.dev"},
+		Schema: ocm.SchemaV2, Name: "kyma-pull.dev/module/" + name, Version: "1.0.0",
+		Provider: ocm.Provider{Name: "kyma-pull.dev"},
 		Resources: []ocm.Resource{{
 			Element: ocm.Element{Name: "raw-manifest", Version: "1.0.0"}, Type: "yaml", Relation: "local",
 			Access: ocm.Access{Type: "localBlob", LocalReference: sum.String(), MediaType: "application/yaml"},
-			Digest: &ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: sum.Encoded()},
+			Digest: &ocm.Digest{
+				HashAlgorithm: "SHA-256", NormalisationAlgorithm: "genericBlobDigest/v1", Value: sum.Encoded(),
+			},
 		}},
 	}
 }
@@ -81,8 +84,11 @@ func signed(t *testing.T, d ocm.Descriptor, name string, key *rsa.PrivateKey) oc
 		t.Fatal(err)
 	}
 	d.Signatures = append(slices.Clone(d.Signatures), ocm.Signature{
-		Name: name, Algorithm: ocm.AlgorithmPKCS1, MediaType: "application/vnd.ocm.signature.rsa", Value: hex.EncodeToString(value),
-		Digest: ocm.Digest{HashAlgorithm: "SHA-256", NormalisationAlgorithm: ocm.NormalisationV3, Value: hex.EncodeToString(sum[:])},
+		Name: name, Algorithm: ocm.AlgorithmPKCS1, MediaType: "application/vnd.ocm.signature.rsa",
+		Value: hex.EncodeToString(value),
+		Digest: ocm.Digest{
+			HashAlgorithm: "SHA-256", NormalisationAlgorithm: ocm.NormalisationV3, Value: hex.EncodeToString(sum[:]),
+		},
 	})
 	return d
 }
@@ -107,13 +113,15 @@ func offerContent(t *testing.T, local []byte, components ...ocm.Descriptor) memo
 		pointer, _ := json.Marshal(map[string]any{"componentDescriptorLayer": layer.Descriptor})
 		config := bundle.NewBlob("application/vnd.ocm.software.component.config.v1+json", pointer)
 		raw := bundle.NewBlob("application/yaml", local)
-		manifest := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":%s,"layers":[%s,%s]}`, ocispec.MediaTypeImageManifest, described(config), described(layer), described(raw))
+		manifest := fmt.Sprintf(`{"schemaVersion":2,"mediaType":%q,"config":%s,"layers":[%s,%s]}`,
+			ocispec.MediaTypeImageManifest, described(config), described(layer), described(raw))
 		for _, b := range []bundle.Blob{layer, config, raw} {
 			if err := store.PushBlob(t.Context(), held, b); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := store.PushManifest(t.Context(), held, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(manifest)), d.Version); err != nil {
+		if err := store.PushManifest(t.Context(), held,
+			bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(manifest)), d.Version); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,7 +137,10 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 	key, attacker := newKey(t, 2048), newKey(t, 2048)
 	part := module("part")
 	image := func(d *ocm.Digest) ocm.Resource {
-		return ocm.Resource{Element: ocm.Element{Name: "operator", Version: "1.0.0"}, Type: "ociImage", Relation: "external", Access: ocm.Access{Type: "ociArtifact", ImageReference: "r.example/op:1"}, Digest: d}
+		return ocm.Resource{
+			Element: ocm.Element{Name: "operator", Version: "1.0.0"}, Type: "ociImage", Relation: "external",
+			Access: ocm.Access{Type: "ociArtifact", ImageReference: "r.example/op:1"}, Digest: d,
+		}
 	}
 	with := func(d ocm.Descriptor, r ...ocm.Resource) ocm.Descriptor {
 		d.Resources = append(slices.Clone(d.Resources), r...)
@@ -140,7 +151,9 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 	without := module("keda")
 	without.Resources[0].Digest = nil
 	excluded := module("keda")
-	excluded.Resources[0].Digest = &ocm.Digest{HashAlgorithm: "NO-DIGEST", NormalisationAlgorithm: "EXCLUDE-FROM-SIGNATURE", Value: "NO-DIGEST"}
+	excluded.Resources[0].Digest = &ocm.Digest{
+		HashAlgorithm: "NO-DIGEST", NormalisationAlgorithm: "EXCLUDE-FROM-SIGNATURE", Value: "NO-DIGEST",
+	}
 	changedAfter := signed(t, module("keda"), "release", key)
 	changedAfter.Resources[0].Type = "directoryTree"
 	otherPart := module("part")
@@ -150,34 +163,78 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 		components []ocm.Descriptor // the first is asked for
 		want       string           // of the error; empty for none
 	}{
-		"signed by the release key":                   {"", []ocm.Descriptor{signed(t, module("keda"), "release", key)}, ""},
-		"signed twice, one of them right":             {"", []ocm.Descriptor{signed(t, signed(t, module("keda"), "release", attacker), "release", key)}, ""},
-		"not signed":                                  {"", []ocm.Descriptor{module("keda")}, "is not signed: the policy's rule for * requires signature release"},
-		"signed under another name":                   {"", []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "is signed by nightly only"},
-		"signed by another key":                       {"", []ocm.Descriptor{signed(t, module("keda"), "release", attacker)}, `signature "release": was not made by any of the trusted keys`},
-		"changed after it was signed":                 {"", []ocm.Descriptor{changedAfter}, "is for another descriptor"},
-		"a content that no digest covers":             {"", []ocm.Descriptor{signed(t, without, "release", key)}, `resource "raw-manifest": has no digest`},
-		"a content that is excluded":                  {"", []ocm.Descriptor{signed(t, excluded, "release", key)}, `resource "raw-manifest": has no digest`},
-		"checks that no digest covers":                {"", []ocm.Descriptor{signed(t, with(module("keda"), shipped), "release", key)}, `resource "checks": has no digest`},
-		"an image that no digest covers":              {"", []ocm.Descriptor{signed(t, with(module("keda"), image(nil)), "release", key)}, `resource "operator": has no digest`},
-		"a reference that is what was signed":         {"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key), part}, ""},
-		"a reference that is another":                 {"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key), otherPart}, `reference "part": component kyma-pull.dev/module/part:1.0.0 has digest`},
-		"a reference that is missing":                 {"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key)}, "component version not found"},
-		"no rule covers it":                           {"- {components: other.io/*, required: true}", []ocm.Descriptor{signed(t, module("keda"), "release", key)}, "no rule of the signature policy covers it"},
-		"nothing is required of it":                   {`- {components: "*", required: false}`, []ocm.Descriptor{module("keda")}, ""},
-		"required, with a key that only Secrets have": {`- {components: "*", required: true, signatures: [nightly]}`, []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "no key is configured for it"},
+		"signed by the release key": {
+			"", []ocm.Descriptor{signed(t, module("keda"), "release", key)}, "",
+		},
+		"signed twice, one of them right": {
+			"", []ocm.Descriptor{signed(t, signed(t, module("keda"), "release", attacker), "release", key)}, "",
+		},
+		"not signed": {
+			"", []ocm.Descriptor{module("keda")}, "is not signed: the policy's rule for * requires signature release",
+		},
+		"signed under another name": {
+			"", []ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "is signed by nightly only",
+		},
+		"signed by another key": {
+			"", []ocm.Descriptor{signed(t, module("keda"), "release", attacker)},
+			`signature "release": was not made by any of the trusted keys`,
+		},
+		"changed after it was signed": {
+			"", []ocm.Descriptor{changedAfter}, "is for another descriptor",
+		},
+		"a content that no digest covers": {
+			"", []ocm.Descriptor{signed(t, without, "release", key)}, `resource "raw-manifest": has no digest`,
+		},
+		"a content that is excluded": {
+			"", []ocm.Descriptor{signed(t, excluded, "release", key)}, `resource "raw-manifest": has no digest`,
+		},
+		"checks that no digest covers": {
+			"", []ocm.Descriptor{signed(t, with(module("keda"), shipped), "release", key)},
+			`resource "checks": has no digest`,
+		},
+		"an image that no digest covers": {
+			"", []ocm.Descriptor{signed(t, with(module("keda"), image(nil)), "release", key)},
+			`resource "operator": has no digest`,
+		},
+		"a reference that is what was signed": {
+			"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key), part}, "",
+		},
+		"a reference that is another": {
+			"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key), otherPart},
+			`reference "part": component kyma-pull.dev/module/part:1.0.0 has digest`,
+		},
+		"a reference that is missing": {
+			"", []ocm.Descriptor{signed(t, referring(t, module("keda"), part), "release", key)},
+			"component version not found",
+		},
+		"no rule covers it": {
+			"- {components: other.io/*, required: true}", []ocm.Descriptor{signed(t, module("keda"), "release", key)},
+			"no rule of the signature policy covers it",
+		},
+		"nothing is required of it": {
+			`- {components: "*", required: false}`, []ocm.Descriptor{module("keda")}, "",
+		},
+		"required, with a key that only Secrets have": {
+			`- {components: "*", required: true, signatures: [nightly]}`,
+			[]ocm.Descriptor{signed(t, module("keda"), "nightly", key)}, "no key is configured for it",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := c.rules
 			if rules == "" {
 				rules = `- {components: "*", required: true, signatures: [release], keys: [release.pem]}`
 			}
-			policy, err := decodePolicy([]byte(head+"rules:\n"+rules+"\n"), func(string) ([]byte, error) { return publicPEM(t, key), nil })
+			policy, err := decodePolicy([]byte(head+"rules:\n"+rules+"\n"), func(string) ([]byte, error) {
+				return publicPEM(t, key), nil
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			verifier := NewVerifier(policy, time.Now)
-			reader := component.NewReader(component.Options{Sources: []component.Source{offer(t, c.components...)}, Revalidate: time.Hour, RetryAfter: time.Hour, Check: verifier.Check})
+			reader := component.NewReader(component.Options{
+				Sources: []component.Source{offer(t, c.components...)}, Revalidate: time.Hour, RetryAfter: time.Hour,
+				Check: verifier.Check,
+			})
 			_, err = reader.Component(t.Context(), c.components[0].Name, "1.0.0")
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -194,7 +251,9 @@ func TestKeysOfSecretsAreTakenUpAndGivenUp(t *testing.T) {
 	}
 	verifier := NewVerifier(policy, time.Now)
 	d := signed(t, module("keda"), "release", key)
-	reader := component.NewReader(component.Options{Sources: []component.Source{offer(t, d)}, Revalidate: time.Hour, RetryAfter: time.Hour, Check: verifier.Check})
+	reader := component.NewReader(component.Options{
+		Sources: []component.Source{offer(t, d)}, Revalidate: time.Hour, RetryAfter: time.Hour, Check: verifier.Check,
+	})
 	ask := func() error {
 		_, err := reader.Component(t.Context(), d.Name, d.Version)
 		return err
@@ -203,13 +262,17 @@ func TestKeysOfSecretsAreTakenUpAndGivenUp(t *testing.T) {
 		t.Fatal("accepted without any key")
 	}
 	secret := func(name string, data map[string][]byte) corev1.Secret {
-		return corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "s-" + name, Labels: map[string]string{v1beta2.LabelSignature: name}}, Data: data}
+		return corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "s-" + name,
+				Labels: map[string]string{v1beta2.LabelSignature: name}}, Data: data,
+		}
 	}
 	good := map[string][]byte{"key": publicPEM(t, key)}
 	bad := maps.Clone(good)
 	bad["key"] = []byte("nonsense")
 	err = verifier.TakeSecrets([]corev1.Secret{secret("broken", bad), secret("release", good), {Data: bad}})
-	if err == nil || !strings.Contains(err.Error(), "Secret kcp-system/s-broken data[key]") || strings.Contains(err.Error(), "s-release") {
+	if err == nil || !strings.Contains(err.Error(), "Secret kcp-system/s-broken data[key]") ||
+		strings.Contains(err.Error(), "s-release") {
 		t.Errorf("broken keys: %v", err)
 	}
 	if err := ask(); err == nil {
@@ -234,7 +297,10 @@ func TestCanceledCheckIsNotCached(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := module("keda")
-	reader := component.NewReader(component.Options{Sources: []component.Source{offer(t, d)}, Revalidate: time.Hour, RetryAfter: time.Hour, Check: NewVerifier(policy, time.Now).Check})
+	reader := component.NewReader(component.Options{
+		Sources: []component.Source{offer(t, d)}, Revalidate: time.Hour, RetryAfter: time.Hour,
+		Check: NewVerifier(policy, time.Now).Check,
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, _ = reader.Component(ctx, d.Name, d.Version)

@@ -110,7 +110,9 @@ func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, 
 		return Policy{}, err
 	}
 	if document.APIVersion != bundle.APIVersion || document.Kind != policyKind {
-		return Policy{}, fmt.Errorf("is %s %s, want apiVersion %s and kind %s", document.APIVersion, document.Kind, bundle.APIVersion, policyKind)
+		return Policy{},
+			fmt.Errorf("is %s %s, want apiVersion %s and kind %s", document.APIVersion, document.Kind,
+				bundle.APIVersion, policyKind)
 	}
 	if len(document.Rules) == 0 {
 		return Policy{}, errors.New("rules: is empty: leave the policy out if nothing needs to be signed")
@@ -130,7 +132,9 @@ var patternText = regexp.MustCompile(`^[-a-z0-9._/*]+$`)
 
 func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 	if !patternText.MatchString(r.Components) {
-		return rule{}, fmt.Errorf("components: %q: want a component name in which * stands for any text, such as kyma-project.io/module/*", r.Components)
+		return rule{},
+			fmt.Errorf(
+				"components: %q: want a component name in which * stands for any text, such as kyma-project.io/module/*", r.Components)
 	}
 	if r.Required == nil {
 		return rule{}, errors.New("required: set true or false")
@@ -140,7 +144,8 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 		pattern: regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(r.Components), `\*`, ".*") + "$"),
 	}
 	if !compiled.required && (len(r.Signatures) > 0 || len(r.Keys) > 0 || r.Subject != "") {
-		return rule{}, errors.New("required: is false, so that signatures, keys and subject would mean nothing: remove them")
+		return rule{},
+			errors.New("required: is false, so that signatures, keys and subject would mean nothing: remove them")
 	}
 	for i, name := range r.Keys {
 		data, err := keys(name)
@@ -154,7 +159,10 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 		compiled.trust = join(compiled.trust, trust)
 	}
 	if len(compiled.trust.Roots) > 0 && len(r.Signatures) == 0 && r.Subject == "" {
-		return rule{}, errors.New("subject: is required with certificates and any signature, or every certificate of that authority would do")
+		return rule{},
+			errors.New(
+				"subject: is required with certificates and any signature, or every certificate of that authority " +
+					"would do")
 	}
 	return compiled, nil
 }

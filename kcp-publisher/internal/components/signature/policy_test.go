@@ -79,18 +79,40 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 		return nil, errors.New("open " + name + ": no such file")
 	}
 	for name, c := range map[string]struct{ in, want string }{
-		"another kind":             {"apiVersion: v1\nkind: Secret\n", "want apiVersion kyma-pull.dev/v1 and kind SignaturePolicy"},
-		"no rules":                 {head + "rules: []\n", "rules: is empty"},
-		"an unknown field":         {head + "rules: [{components: '*', required: true, key: good.pem}]\n", `unknown field "key"`},
-		"a key twice":              {head + "rules: []\nrules: []\n", `key "rules" appears twice`},
-		"a rule without component": {head + "rules: [{required: true}]\n", `rules[0].components: "": want a component name`},
-		"a regular expression":     {head + "rules: [{components: 'a.(io|com)/x', required: true}]\n", "rules[0].components"},
-		"nothing said":             {head + "rules: [{components: '*'}]\n", "rules[0].required: set true or false"},
-		"keys for nothing":         {head + "rules: [{components: '*', required: false, keys: [good.pem]}]\n", "rules[0].required: is false"},
-		"a missing key":            {head + "rules: [{components: '*', required: true, keys: [nowhere.pem]}]\n", "rules[0].keys[0]: open nowhere.pem"},
-		"a private key":            {head + "rules: [{components: '*', required: true, keys: [private.pem]}]\n", "rules[0].keys[0]: private.pem: contains a private key"},
-		"a weak key":               {head + "rules: [{components: '*', required: true, keys: [good.pem, weak.pem]}]\n", "rules[0].keys[1]: weak.pem: RSA key of 1024 bits is too weak"},
-		"anybody of an authority":  {head + "rules: [{components: '*', required: true, keys: [authority.pem]}]\n", "subject: is required with certificates"},
+		"another kind": {
+			"apiVersion: v1\nkind: Secret\n", "want apiVersion kyma-pull.dev/v1 and kind SignaturePolicy",
+		},
+		"no rules": {head + "rules: []\n", "rules: is empty"},
+		"an unknown field": {
+			head + "rules: [{components: '*', required: true, key: good.pem}]\n", `unknown field "key"`,
+		},
+		"a key twice": {head + "rules: []\nrules: []\n", `key "rules" appears twice`},
+		"a rule without component": {
+			head + "rules: [{required: true}]\n", `rules[0].components: "": want a component name`,
+		},
+		"a regular expression": {
+			head + "rules: [{components: 'a.(io|com)/x', required: true}]\n", "rules[0].components",
+		},
+		"nothing said": {head + "rules: [{components: '*'}]\n", "rules[0].required: set true or false"},
+		"keys for nothing": {
+			head + "rules: [{components: '*', required: false, keys: [good.pem]}]\n", "rules[0].required: is false",
+		},
+		"a missing key": {
+			head + "rules: [{components: '*', required: true, keys: [nowhere.pem]}]\n",
+			"rules[0].keys[0]: open nowhere.pem",
+		},
+		"a private key": {
+			head + "rules: [{components: '*', required: true, keys: [private.pem]}]\n",
+			"rules[0].keys[0]: private.pem: contains a private key",
+		},
+		"a weak key": {
+			head + "rules: [{components: '*', required: true, keys: [good.pem, weak.pem]}]\n",
+			"rules[0].keys[1]: weak.pem: RSA key of 1024 bits is too weak",
+		},
+		"anybody of an authority": {
+			head + "rules: [{components: '*', required: true, keys: [authority.pem]}]\n",
+			"subject: is required with certificates",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := decodePolicy([]byte(c.in), keys); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -103,7 +125,8 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 	dir := t.TempDir()
 	for name, data := range map[string][]byte{
-		"policy.yaml": []byte(head + "rules: [{components: '*', required: true, keys: [release.pem]}]\n"), "release.pem": publicPEM(t, newKey(t, 2048)),
+		"policy.yaml": []byte(head + "rules: [{components: '*', required: true, keys: [release.pem]}]\n"),
+		"release.pem": publicPEM(t, newKey(t, 2048)),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
@@ -128,13 +151,17 @@ func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 	if reread() {
 		t.Error("the same policy is taken for another")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "release.pem"), publicPEM(t, newKey(t, 2048)), 0o600); err != nil || !reread() {
+	if err := os.WriteFile(filepath.Join(dir, "release.pem"), publicPEM(t, newKey(t, 2048)), 0o600); err != nil ||
+		!reread() {
 		t.Errorf("%v: another key makes no other policy", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"), []byte(head+"rules: [{components: '*', required: false}]\n"), 0o600); err != nil || !reread() || verifier.Requires("a.io/b") {
+	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"),
+		[]byte(head+"rules: [{components: '*', required: false}]\n"), 0o600); err != nil || !reread() ||
+		verifier.Requires("a.io/b") {
 		t.Errorf("%v: another rule does not count", err)
 	}
-	if _, err := ReadPolicy(filepath.Join(dir, "nowhere.yaml")); err == nil || !strings.Contains(err.Error(), "nowhere.yaml") {
+	if _, err := ReadPolicy(filepath.Join(dir, "nowhere.yaml")); err == nil ||
+		!strings.Contains(err.Error(), "nowhere.yaml") {
 		t.Errorf("a missing policy: %v", err)
 	}
 }
@@ -142,7 +169,10 @@ func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 func authorityPEM(t *testing.T) []byte {
 	t.Helper()
 	key := newKey(t, 2048)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true,
+		BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,9 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 			served      map[string][]byte
 		}{"today": {next[keyCA], next}, "served yesterday": {next[keyCA], data}} {
 			for _, host := range hosts {
-				if _, err := leaf(t, c.served).Verify(x509.VerifyOptions{Roots: pool(t, c.authorities), DNSName: host, CurrentTime: now}); err != nil {
+				if _, err := leaf(t, c.served).
+					Verify(x509.VerifyOptions{Roots: pool(t, c.authorities), DNSName: host,
+						CurrentTime: now}); err != nil {
 					t.Fatalf("day %d, %s: %v", day, what, err)
 				}
 			}
@@ -101,7 +103,8 @@ func TestCertificatesFromTheFutureAreReplaced(t *testing.T) {
 	if err != nil || !changed {
 		t.Fatalf("changed %t, %v", changed, err)
 	}
-	if _, err := leaf(t, right).Verify(x509.VerifyOptions{Roots: pool(t, right[keyCA]), DNSName: hosts[0], CurrentTime: start}); err != nil {
+	if _, err := leaf(t, right).
+		Verify(x509.VerifyOptions{Roots: pool(t, right[keyCA]), DNSName: hosts[0], CurrentTime: start}); err != nil {
 		t.Error(err)
 	}
 }
@@ -112,11 +115,13 @@ func TestCertificatesAreReplacedForOtherHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	next, changed, err := renewed(data, []string{"b.example"}, start)
-	if err != nil || !changed || !bytes.Equal(next[keyCA], data[keyCA]) || leaf(t, next).VerifyHostname("b.example") != nil {
+	if err != nil || !changed || !bytes.Equal(next[keyCA], data[keyCA]) ||
+		leaf(t, next).VerifyHostname("b.example") != nil {
 		t.Errorf("changed %t, %v", changed, err)
 	}
 	data[keyCAKey] = []byte("nonsense")
-	if next, changed, err = renewed(data, []string{"a.example"}, start); err != nil || !changed || !bytes.Contains(next[keyCA], data[keyCA]) {
+	if next, changed, err = renewed(data, []string{"a.example"}, start); err != nil || !changed ||
+		!bytes.Contains(next[keyCA], data[keyCA]) {
 		t.Errorf("a damaged Secret: changed %t, %v", changed, err)
 	}
 }
@@ -125,17 +130,31 @@ func TestUnresolvableTemplatesAreRefused(t *testing.T) {
 	const descriptor = `{"meta":{"schemaVersion":"v2"},"component":{"name":"a.io/b","version":"1.0.0","resources":[%s]}}`
 	raw := `{"name":"raw-manifest","type":"yaml","access":{"type":"localBlob","localReference":"sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}`
 	for name, c := range map[string]struct{ version, descriptor, want string }{
-		"none":                {"1.0.0", "", ""},
-		"an empty one":        {"1.0.0", "{}", ""},
-		"a whole one":         {"1.0.0", fmt.Sprintf(descriptor, raw), ""},
-		"another schema":      {"", `{"meta":{"schemaVersion":"v9"}}`, `spec.descriptor: component descriptor: meta.schemaVersion: "v9"`},
-		"a broken resource":   {"", fmt.Sprintf(descriptor, `{"name":"raw-manifest","access":{"type":"localBlob","localReference":"x"}}`), "spec.descriptor: component descriptor: component.resources[0].access.localReference"},
-		"another version":     {"2.0.0", fmt.Sprintf(descriptor, raw), "spec.descriptor: version is 1.0.0, but spec.version is 2.0.0"},
-		"nothing to install":  {"", fmt.Sprintf(descriptor, ""), "spec.descriptor: component a.io/b:1.0.0: component.resources: has nothing to install"},
+		"none":         {"1.0.0", "", ""},
+		"an empty one": {"1.0.0", "{}", ""},
+		"a whole one":  {"1.0.0", fmt.Sprintf(descriptor, raw), ""},
+		"another schema": {
+			"", `{"meta":{"schemaVersion":"v9"}}`, `spec.descriptor: component descriptor: meta.schemaVersion: "v9"`,
+		},
+		"a broken resource": {
+			"", fmt.Sprintf(descriptor, `{"name":"raw-manifest","access":{"type":"localBlob","localReference":"x"}}`),
+			"spec.descriptor: component descriptor: component.resources[0].access.localReference",
+		},
+		"another version": {
+			"2.0.0", fmt.Sprintf(descriptor, raw), "spec.descriptor: version is 1.0.0, but spec.version is 2.0.0",
+		},
+		"nothing to install": {
+			"", fmt.Sprintf(descriptor, ""),
+			"spec.descriptor: component a.io/b:1.0.0: component.resources: has nothing to install",
+		},
 		"something not of it": {"", `[]`, "spec.descriptor: component descriptor: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := CheckTemplate(&v1beta2.ModuleTemplate{Spec: v1beta2.ModuleTemplateSpec{Version: c.version, Descriptor: runtime.RawExtension{Raw: []byte(c.descriptor)}}})
+			err := CheckTemplate(&v1beta2.ModuleTemplate{
+				Spec: v1beta2.ModuleTemplateSpec{
+					Version: c.version, Descriptor: runtime.RawExtension{Raw: []byte(c.descriptor)},
+				},
+			})
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -145,7 +164,8 @@ func TestUnresolvableTemplatesAreRefused(t *testing.T) {
 
 func TestWebhookAddressIsValidated(t *testing.T) {
 	for name, o := range map[string]Options{
-		"both": {Service: "a/b", URL: "https://c"}, "a Service without a namespace": {Service: "b"}, "a port that is none": {Service: "a/b:c"},
+		"both": {Service: "a/b", URL: "https://c"}, "a Service without a namespace": {Service: "b"},
+		"a port that is none":      {Service: "a/b:c"},
 		"a URL without encryption": {URL: "http://a"}, "a URL without a host": {URL: "https://"},
 	} {
 		if _, _, err := o.place(); err == nil {
@@ -153,7 +173,8 @@ func TestWebhookAddressIsValidated(t *testing.T) {
 		}
 	}
 	hosts, at, err := Options{Service: "kcp-system/publisher:8443"}.place()
-	if err != nil || hosts[0] != "publisher.kcp-system.svc" || fmt.Sprint(at("/x", nil)["service"]) != "map[name:publisher namespace:kcp-system path:/x port:8443]" {
+	if err != nil || hosts[0] != "publisher.kcp-system.svc" ||
+		fmt.Sprint(at("/x", nil)["service"]) != "map[name:publisher namespace:kcp-system path:/x port:8443]" {
 		t.Errorf("%v, %v, %v", hosts, at("/x", nil), err)
 	}
 }
@@ -165,11 +186,15 @@ func served(t *testing.T) client.Client {
 		t.Skip("KUBEBUILDER_ASSETS is not set: run make test")
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta1.AddToScheme(scheme),
+		v1beta2.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	environment := &envtest.Environment{
-		CRDDirectoryPaths: []string{filepath.Join("..", "..", "..", "..", "charts", "kcp-publisher", "files", "crds")}, ErrorIfCRDPathMissing: true,
+		CRDDirectoryPaths: []string{
+			filepath.Join("..", "..", "..", "..", "charts", "kcp-publisher", "files", "crds"),
+		},
+		ErrorIfCRDPathMissing: true,
 	}
 	server, err := lender.Start(t.Context(), environment)
 	if err != nil {
@@ -188,7 +213,9 @@ func served(t *testing.T) client.Client {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	mgr, err := ctrl.NewManager(server.Config, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(server.Config, ctrl.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,10 +223,12 @@ func served(t *testing.T) client.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kcp-system"}}); err != nil {
+	if err := api.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kcp-system"}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := Setup(mgr, Options{Namespace: "kcp-system", URL: "https://" + address, BindAddress: address, Now: time.Now}); err != nil {
+	if err := Setup(mgr,
+		Options{Namespace: "kcp-system", URL: "https://" + address, BindAddress: address, Now: time.Now}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
@@ -231,13 +260,21 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 	api, ctx := served(t), t.Context()
 	old := func(name, namespace string) *v1beta1.Kyma {
 		return &v1beta1.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name}, Spec: v1beta1.KymaSpec{
-			Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore}},
-			Sync: &v1beta1.Sync{Enabled: true, NoModuleCopy: true, ModuleCatalog: true, Namespace: namespace, Strategy: "secret"},
+			Channel: "regular", Modules: []v1beta2.Module{
+				{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore},
+			},
+			Sync: &v1beta1.Sync{
+				Enabled: true, NoModuleCopy: true, ModuleCatalog: true, Namespace: namespace, Strategy: "secret",
+			},
 		}}
 	}
-	eventually(t, "a Kyma of v1beta1 is taken", func() error { return client.IgnoreAlreadyExists(api.Create(ctx, old("one", "kyma-system"))) })
+	eventually(t, "a Kyma of v1beta1 is taken", func() error {
+		return client.IgnoreAlreadyExists(api.Create(ctx, old("one", "kyma-system")))
+	})
 	var recent v1beta2.Kyma
-	eventually(t, "it is read as v1beta2", func() error { return api.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "one"}, &recent) })
+	eventually(t, "it is read as v1beta2", func() error {
+		return api.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "one"}, &recent)
+	})
 	if recent.Annotations[v1beta2.AnnotationNoModuleCopy] != v1beta2.True || recent.Spec.Modules[0].Name != "keda" {
 		t.Errorf("as v1beta2 it is %+v", recent)
 	}
@@ -246,15 +283,21 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again v1beta1.Kyma
-	if err := api.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "one"}, &again); err != nil || again.Spec.Channel != "fast" || again.Spec.Sync == nil || *again.Spec.Sync != *old("", "kyma-system").Spec.Sync || len(again.Annotations) != 0 {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "one"}, &again); err != nil ||
+		again.Spec.Channel != "fast" || again.Spec.Sync == nil ||
+		*again.Spec.Sync != *old("", "kyma-system").Spec.Sync || len(again.Annotations) != 0 {
 		t.Errorf("%v: as v1beta1 it is %+v", err, again)
 	}
-	if err := api.Create(ctx, old("two", "elsewhere")); err == nil || !strings.Contains(err.Error(), "spec.sync.namespace") {
+	if err := api.Create(ctx, old("two", "elsewhere")); err == nil ||
+		!strings.Contains(err.Error(), "spec.sync.namespace") {
 		t.Errorf("a namespace that means nothing: %v", err)
 	}
-	template := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-1.0.0"}, Spec: v1beta2.ModuleTemplateSpec{
-		ModuleName: "keda", Version: "1.0.0", Descriptor: runtime.RawExtension{Raw: []byte(`{"meta":{"schemaVersion":"v9"}}`)},
-	}}
+	template := &v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-1.0.0"},
+		Spec: v1beta2.ModuleTemplateSpec{
+			ModuleName: "keda", Version: "1.0.0", Descriptor: runtime.RawExtension{
+				Raw: []byte(`{"meta":{"schemaVersion":"v9"}}`),
+			},
+		}}
 	eventually(t, "a template that nobody could resolve is refused", func() error {
 		err := api.Create(ctx, template.DeepCopy())
 		if err == nil {
@@ -271,18 +314,22 @@ func TestObjectsOfBothVersionsAreServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var older v1beta1.ModuleTemplate
-	if err := api.Get(ctx, client.ObjectKeyFromObject(template), &older); err != nil || older.Spec.Target != v1beta1.TargetRemote {
+	if err := api.Get(ctx, client.ObjectKeyFromObject(template), &older); err != nil ||
+		older.Spec.Target != v1beta1.TargetRemote {
 		t.Errorf("%v: as v1beta1 it is %+v", err, older)
 	}
 	if err := api.Update(ctx, &older); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil || len(template.Annotations) != 0 || template.Spec.Version != "1.0.0" {
+	if err := api.Get(ctx, client.ObjectKeyFromObject(template), template); err != nil ||
+		len(template.Annotations) != 0 || template.Spec.Version != "1.0.0" {
 		t.Errorf("%v: written as v1beta1 it is %+v", err, template)
 	}
 	broken := &v1beta2.Kyma{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "three", Annotations: map[string]string{v1beta1.AnnotationSync: "{garbage"}},
-		Spec:       v1beta2.KymaSpec{Channel: "regular"},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "kcp-system", Name: "three", Annotations: map[string]string{v1beta1.AnnotationSync: "{garbage"},
+		},
+		Spec: v1beta2.KymaSpec{Channel: "regular"},
 	}
 	var all v1beta1.KymaList
 	if err := errors.Join(api.Create(ctx, broken), api.List(ctx, &all)); err != nil || len(all.Items) != 2 {

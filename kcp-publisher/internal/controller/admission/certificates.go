@@ -75,7 +75,10 @@ func (c *certificates) once(ctx context.Context) ([]byte, error) {
 	}
 	switch {
 	case missing:
-		secret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: secretName}, Type: corev1.SecretTypeTLS, Data: data}
+		secret = &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: secretName}, Type: corev1.SecretTypeTLS,
+			Data: data,
+		}
 		err = c.client.Create(ctx, secret)
 	case changed:
 		secret.Data = data
@@ -105,7 +108,9 @@ func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // keys.
 func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
 	authority, authorityKey, err := newest(data[keyCA], data[keyCAKey])
-	fresh := map[string][]byte{keyCA: data[keyCA], keyCAKey: data[keyCAKey], keyCert: data[keyCert], keyKey: data[keyKey]}
+	fresh := map[string][]byte{
+		keyCA: data[keyCA], keyCAKey: data[keyCAKey], keyCert: data[keyCert], keyKey: data[keyKey],
+	}
 	changed := false
 	if err != nil || due(authority, now) {
 		trusted := data[keyCA]
@@ -175,9 +180,12 @@ func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, []byte, 
 	return issue(template, nil, nil)
 }
 
-func newServing(authority *x509.Certificate, authorityKey *ecdsa.PrivateKey, hosts []string, now time.Time) (certificatePEM, keyPEM []byte, err error) {
+func newServing(
+	authority *x509.Certificate, authorityKey *ecdsa.PrivateKey, hosts []string, now time.Time,
+) (certificatePEM, keyPEM []byte, err error) {
 	template := certificate(hosts[0], now, servingLife)
-	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature,
+		[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, host := range hosts {
 		if ip := net.ParseIP(host); ip != nil {
 			template.IPAddresses = append(template.IPAddresses, ip)
@@ -197,7 +205,9 @@ func certificate(name string, now time.Time, life time.Duration) *x509.Certifica
 }
 
 // issue creates a key and a certificate for it, signed by the authority or self-signed without one.
-func issue(template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {
+func issue(
+	template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey,
+) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, nil, nil, err
@@ -217,5 +227,6 @@ func issue(template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey
 	if err != nil {
 		return nil, nil, nil, nil, err
 	}
-	return made, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), nil
+	return made, key, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}), nil
 }

@@ -96,7 +96,8 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer fine.Body.Close()
-	if answer, err := io.ReadAll(fine.Body); err != nil || fine.StatusCode != http.StatusOK || !strings.Contains(string(answer), `"status":"Success"`) {
+	if answer, err := io.ReadAll(fine.Body); err != nil || fine.StatusCode != http.StatusOK ||
+		!strings.Contains(string(answer), `"status":"Success"`) {
 		t.Errorf("an ordinary review after them: %s, %s, %v", fine.Status, answer, err)
 	}
 }

@@ -82,7 +82,11 @@ func Setup(mgr ctrl.Manager, options Options) error {
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
-	r := &registration{at: at, metadata: metadataClient, certificates: &certificates{client: uncached, namespace: options.Namespace, hosts: hosts, now: options.Now}}
+	r := &registration{
+		at: at, metadata: metadataClient, certificates: &certificates{
+			client: uncached, namespace: options.Namespace, hosts: hosts, now: options.Now,
+		},
+	}
 	handler, err := webhooks(mgr.GetScheme(), uncached)
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
@@ -110,23 +114,30 @@ func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, err
 // limits are the limits of the webhooks, which every client in the cluster can reach. A request of the API server
 // contains one object, at most 3 MiB, in its old and new form. A conversion takes about four times its body in memory.
 var limits = serve.Limits{
-	Connections: 200, HeaderBytes: 16 << 10, BodyBytes: 8 << 20, AllBodiesBytes: 32 << 20, Read: 20 * time.Second, Write: 30 * time.Second,
+	Connections: 200, HeaderBytes: 16 << 10, BodyBytes: 8 << 20, AllBodiesBytes: 32 << 20, Read: 20 * time.Second,
+	Write: 30 * time.Second,
 }
 
 // converters returns the conversions between v1beta1 and v1beta2 for each kind.
 func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
 	registry := conversion.NewRegistry()
 	for kind, make := range map[string]func(*runtime.Scheme) (conversion.Converter, error){
-		"Kyma":           conversion.NewHubSpokeConverter(&v1beta2.Kyma{}, conversion.NewSpokeConverter(&v1beta1.Kyma{}, v1beta1.KymaFromHub, v1beta1.KymaToHub)),
-		"ModuleTemplate": conversion.NewHubSpokeConverter(&v1beta2.ModuleTemplate{}, conversion.NewSpokeConverter(&v1beta1.ModuleTemplate{}, v1beta1.ModuleTemplateFromHub, v1beta1.ModuleTemplateToHub)),
-		"Manifest":       conversion.NewHubSpokeConverter(&v1beta2.Manifest{}, conversion.NewSpokeConverter(&v1beta1.Manifest{}, v1beta1.ManifestFromHub, v1beta1.ManifestToHub)),
-		"Watcher":        conversion.NewHubSpokeConverter(&v1beta2.Watcher{}, conversion.NewSpokeConverter(&v1beta1.Watcher{}, v1beta1.WatcherFromHub, v1beta1.WatcherToHub)),
+		"Kyma": conversion.NewHubSpokeConverter(&v1beta2.Kyma{},
+			conversion.NewSpokeConverter(&v1beta1.Kyma{}, v1beta1.KymaFromHub, v1beta1.KymaToHub)),
+		"ModuleTemplate": conversion.NewHubSpokeConverter(&v1beta2.ModuleTemplate{},
+			conversion.NewSpokeConverter(&v1beta1.ModuleTemplate{}, v1beta1.ModuleTemplateFromHub,
+				v1beta1.ModuleTemplateToHub)),
+		"Manifest": conversion.NewHubSpokeConverter(&v1beta2.Manifest{},
+			conversion.NewSpokeConverter(&v1beta1.Manifest{}, v1beta1.ManifestFromHub, v1beta1.ManifestToHub)),
+		"Watcher": conversion.NewHubSpokeConverter(&v1beta2.Watcher{},
+			conversion.NewSpokeConverter(&v1beta1.Watcher{}, v1beta1.WatcherFromHub, v1beta1.WatcherToHub)),
 	} {
 		converter, err := make(scheme)
 		if err != nil {
 			return nil, err
 		}
-		if err := registry.RegisterConverter(schema.GroupKind{Group: v1beta2.Group, Kind: kind}, converter); err != nil {
+		if err := registry.RegisterConverter(schema.GroupKind{Group: v1beta2.Group, Kind: kind},
+			converter); err != nil {
 			return nil, err
 		}
 	}
@@ -148,16 +159,23 @@ func (o Options) place() (hosts []string, at func(path string, authorities []byt
 		if !ok || namespace == "" || name == "" || err != nil {
 			return nil, nil, fmt.Errorf("webhook service %q: want NAMESPACE/NAME or NAMESPACE/NAME:PORT", o.Service)
 		}
-		return []string{name + "." + namespace + ".svc", name + "." + namespace + ".svc.cluster.local"}, func(path string, authorities []byte) map[string]any {
-			return map[string]any{"caBundle": base64.StdEncoding.EncodeToString(authorities), "service": map[string]any{"namespace": namespace, "name": name, "port": number, "path": path}}
-		}, nil
+		return []string{name + "." + namespace + ".svc", name + "." + namespace + ".svc.cluster.local"},
+			func(path string, authorities []byte) map[string]any {
+				return map[string]any{
+					"caBundle": base64.StdEncoding.EncodeToString(authorities), "service": map[string]any{
+						"namespace": namespace, "name": name, "port": number, "path": path,
+					},
+				}
+			}, nil
 	}
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "https" || base.Hostname() == "" {
 		return nil, nil, fmt.Errorf("webhook URL %q: want https://HOST:PORT", o.URL)
 	}
 	return []string{base.Hostname()}, func(path string, authorities []byte) map[string]any {
-		return map[string]any{"caBundle": base64.StdEncoding.EncodeToString(authorities), "url": base.JoinPath(path).String()}
+		return map[string]any{
+			"caBundle": base64.StdEncoding.EncodeToString(authorities), "url": base.JoinPath(path).String(),
+		}
 	}, nil
 }
 
@@ -184,7 +202,8 @@ func (r *registration) Start(ctx context.Context) error {
 		next := checkInterval
 		if err := r.once(ctx); err != nil && ctx.Err() == nil {
 			next = retry.Step()
-			ctrl.Log.Error(err, "failed to register the webhooks, v1beta1 may not be served, retrying", "in", next.Round(time.Second).String())
+			ctrl.Log.Error(err, "failed to register the webhooks, v1beta1 may not be served, retrying", "in",
+				next.Round(time.Second).String())
 		} else {
 			retry = retryBackoff
 		}
@@ -202,10 +221,17 @@ var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, S
 
 // watched are the objects that the webhooks need, by name.
 func (r *registration) watched() []manager.Watched {
-	configurations := schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}
-	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	configurations := schema.GroupVersionResource{
+		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations",
+	}
+	crds := schema.GroupVersionResource{
+		Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions",
+	}
 	all := []manager.Watched{
-		{Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Namespace: r.certificates.namespace, Name: secretName},
+		{
+			Resource: corev1.SchemeGroupVersion.WithResource("secrets"), Namespace: r.certificates.namespace,
+			Name: secretName,
+		},
 		{Resource: configurations, Name: configurationName},
 	}
 	for _, plural := range converted {
@@ -229,34 +255,41 @@ func (r *registration) once(ctx context.Context) error {
 
 // convert makes a CRD serve v1beta1 through the webhook.
 func (r *registration) convert(ctx context.Context, name string, authorities []byte) error {
-	return r.edit(ctx, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, name, func(crd map[string]any) error {
-		versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
-		if err != nil {
-			return err
-		}
-		for _, v := range versions {
-			if version, ok := v.(map[string]any); ok && version["name"] == v1beta1.GroupVersion.Version {
-				version["served"] = true
+	return r.edit(ctx,
+		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, name,
+		func(crd map[string]any) error {
+			versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
+			if err != nil {
+				return err
 			}
-		}
-		if err := unstructured.SetNestedSlice(crd, versions, "spec", "versions"); err != nil {
-			return err
-		}
-		return unstructured.SetNestedMap(crd, map[string]any{
-			"strategy": "Webhook",
-			"webhook":  map[string]any{"clientConfig": r.at(pathConvert, authorities), "conversionReviewVersions": []any{"v1"}},
-		}, "spec", "conversion")
-	})
+			for _, v := range versions {
+				if version, ok := v.(map[string]any); ok && version["name"] == v1beta1.GroupVersion.Version {
+					version["served"] = true
+				}
+			}
+			if err := unstructured.SetNestedSlice(crd, versions, "spec", "versions"); err != nil {
+				return err
+			}
+			return unstructured.SetNestedMap(crd, map[string]any{
+				"strategy": "Webhook",
+				"webhook": map[string]any{
+					"clientConfig": r.at(pathConvert, authorities), "conversionReviewVersions": []any{"v1"},
+				},
+			}, "spec", "conversion")
+		})
 }
 
-// validate registers the checks of ModuleTemplates and ModuleReleaseMetas. They fail open: the API server accepts objects
-// while the publisher is down, and the publisher checks them again when it resolves.
+// validate registers the checks of ModuleTemplates and ModuleReleaseMetas. They fail open: the API server accepts
+// objects while the publisher is down, and the publisher checks them again when it resolves.
 func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	const name = configurationName
-	gvk := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}
+	gvk := schema.GroupVersionKind{
+		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration",
+	}
 	change := func(object map[string]any) error {
 		return unstructured.SetNestedSlice(object, []any{
-			r.webhook("moduletemplates", pathTemplate, authorities), r.webhook("modulereleasemetas", pathMeta, authorities),
+			r.webhook("moduletemplates", pathTemplate, authorities),
+			r.webhook("modulereleasemetas", pathMeta, authorities),
 		}, "webhooks")
 	}
 	if err := r.edit(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
@@ -275,18 +308,22 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 // webhook returns the entry of a ValidatingWebhookConfiguration that sends objects of a resource to a path.
 func (r *registration) webhook(resource, path string, authorities []byte) map[string]any {
 	return map[string]any{
-		"name": resource + "." + configurationName, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None", "failurePolicy": "Ignore",
+		"name": resource + "." + configurationName, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
+		"failurePolicy":  "Ignore",
 		"timeoutSeconds": int64(5), "matchPolicy": "Equivalent", "clientConfig": r.at(path, authorities),
 		"namespaceSelector": map[string]any{}, "objectSelector": map[string]any{},
 		"rules": []any{map[string]any{
-			"apiGroups": []any{v1beta2.Group}, "apiVersions": []any{v1beta2.GroupVersion.Version}, "resources": []any{resource},
+			"apiGroups": []any{v1beta2.Group}, "apiVersions": []any{v1beta2.GroupVersion.Version},
+			"resources":  []any{resource},
 			"operations": []any{"CREATE", "UPDATE"}, "scope": "*",
 		}},
 	}
 }
 
 // edit changes an object if necessary.
-func (r *registration) edit(ctx context.Context, gvk schema.GroupVersionKind, name string, change func(map[string]any) error) error {
+func (r *registration) edit(
+	ctx context.Context, gvk schema.GroupVersionKind, name string, change func(map[string]any) error,
+) error {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(gvk)
 	if err := r.certificates.client.Get(ctx, client.ObjectKey{Name: name}, object); err != nil {

@@ -19,7 +19,8 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 func kymaOf(name, uid, runtime string) *v1beta2.Kyma {
 	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "kcp-system", Name: name, UID: types.UID(uid), Labels: map[string]string{v1beta2.LabelRuntimeID: runtime},
+		Namespace: "kcp-system", Name: name, UID: types.UID(uid),
+		Labels: map[string]string{v1beta2.LabelRuntimeID: runtime},
 	}}
 }
 
@@ -110,7 +111,8 @@ func TestRecordsFollowTheirKymas(t *testing.T) {
 					}
 				})
 				if before != nil && (after.Published == before) != (identity[key] == now) {
-					t.Fatalf("of %v after %v: the record is the same: %t", now, identity[key], after.Published == before)
+					t.Fatalf("of %v after %v: the record is the same: %t", now, identity[key],
+						after.Published == before)
 				}
 				if before != nil && identity[key] != now && released[before] != 1 {
 					t.Fatal("the record of another runtime was not released")

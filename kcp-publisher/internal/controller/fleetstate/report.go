@@ -57,7 +57,8 @@ func (r Report) ArrivalOf(status *v1beta2.RuntimeStatus, accepted bundle.Accepte
 // Overtaken reports whether a status is based on a newer report of the same key. A sequence far ahead of this clock
 // does not count, because later reports are accepted with lower ones.
 func (r Report) Overtaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
-	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence || plan.Ahead(status.ReportSequence, now) {
+	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence ||
+		plan.Ahead(status.ReportSequence, now) {
 		return false
 	}
 	thumbprint, err := trust.Thumbprint(r.Accepted.Key)

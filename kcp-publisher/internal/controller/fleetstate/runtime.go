@@ -41,7 +41,10 @@ type Runtime struct {
 // startOver resets the record for another Kyma or runtime. Notifications, changes, pending work and metrics belong to
 // the name, and stay.
 func (r *Runtime) startOver(uid types.UID, id string) {
-	*r = Runtime{UID: uid, ID: id, Notified: r.Notified, Changed: r.Changed, Pending: r.Pending, Backoff: r.Backoff, Counted: r.Counted}
+	*r = Runtime{
+		UID: uid, ID: id, Notified: r.Notified, Changed: r.Changed, Pending: r.Pending, Backoff: r.Backoff,
+		Counted: r.Counted,
+	}
 }
 
 // Basis contains everything that a pass depends on besides time.

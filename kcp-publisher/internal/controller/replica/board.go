@@ -139,13 +139,15 @@ func (b *Board) read(ctx context.Context) error {
 		return fmt.Errorf("read ConfigMap %s/%s: %w", b.namespace, b.name, err)
 	}
 	lease := &coordinationv1.Lease{}
-	if err := b.client.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: b.name}, lease); client.IgnoreNotFound(err) != nil {
+	if err := b.client.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: b.name},
+		lease); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("read Lease %s/%s: %w", b.namespace, b.name, err)
 	}
 	var announced shard.Announcement
 	if text := config.Data[announcedField]; text != "" {
 		if err := json.Unmarshal([]byte(text), &announced); err != nil {
-			return fmt.Errorf("ConfigMap %s/%s: %s: %w: remove the field; the planner writes it again", b.namespace, b.name, announcedField, err)
+			return fmt.Errorf("ConfigMap %s/%s: %s: %w: remove the field; the planner writes it again", b.namespace,
+				b.name, announcedField, err)
 		}
 	}
 	own, forgotten := b.take(config.Data, announced, lease, asked)
@@ -159,7 +161,9 @@ func (b *Board) read(ctx context.Context) error {
 }
 
 // take stores a read board. It returns this process's announcement, and the members to remove.
-func (b *Board) take(data map[string]string, announced shard.Announcement, lease *coordinationv1.Lease, asked time.Time) (own *shard.Announcement, forgotten map[string]any) {
+func (b *Board) take(
+	data map[string]string, announced shard.Announcement, lease *coordinationv1.Lease, asked time.Time,
+) (own *shard.Announcement, forgotten map[string]any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.announced, b.holder, b.asked, forgotten = announced, "", asked, map[string]any{}

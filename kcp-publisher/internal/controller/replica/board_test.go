@@ -26,9 +26,11 @@ func TestAnnouncementIsValidWhileFreshAndItsPlannerHasTheLease(t *testing.T) {
 		"read too long ago":             {planned, "planner", announcedFor + time.Second, false},
 		"another process has the lease": {planned, "other", 0, false},
 		"nobody has the lease":          {planned, "", 0, false},
-		"of another number of shards":   {shard.Announcement{Holder: "planner", Shards: 2, State: "s"}, "planner", 0, false},
-		"of nothing":                    {shard.Announcement{Holder: "planner", Shards: 3}, "planner", 0, false},
-		"none":                          {shard.Announcement{}, "", 0, false},
+		"of another number of shards": {
+			shard.Announcement{Holder: "planner", Shards: 2, State: "s"}, "planner", 0, false,
+		},
+		"of nothing": {shard.Announcement{Holder: "planner", Shards: 3}, "planner", 0, false},
+		"none":       {shard.Announcement{}, "", 0, false},
 	} {
 		b := NewBoard(nil, "kcp-system", "lease", "me", 3)
 		if _, known := b.Announced(); known {

@@ -110,9 +110,12 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 	taken := make(chan struct{})
 	election, release := r.Parts.Election()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &candidate{lease, r, part}, LeaseDuration: election.Lease, RenewDeadline: election.Renew, RetryPeriod: election.Retry,
+		Lock: &candidate{lease, r, part}, LeaseDuration: election.Lease, RenewDeadline: election.Renew,
+		RetryPeriod:     election.Retry,
 		ReleaseOnCancel: release, Name: r.Leases(part),
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { close(taken) }, OnStoppedLeading: func() {}},
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(context.Context) { close(taken) }, OnStoppedLeading: func() {},
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)

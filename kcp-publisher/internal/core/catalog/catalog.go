@@ -83,7 +83,9 @@ type Choice struct {
 
 // New indexes templates and metas, in any order. No Kyma sees a restricted module unless its ModuleReleaseMeta has a
 // kymaSelector.
-func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string) (*Snapshot, error) {
+func New(
+	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string,
+) (*Snapshot, error) {
 	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{},
 		called: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
 	for i := range metas {
@@ -99,7 +101,9 @@ func New(templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, 
 			if key(&first.meta) < key(&o.meta) {
 				o, first = first, o
 			}
-			o.broken = reason.Errorf(reason.CatalogInvalid, "module %s: has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name, key(&o.meta), key(&first.meta))
+			o.broken = reason.Errorf(reason.CatalogInvalid,
+				"module %s: has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name,
+				key(&o.meta), key(&first.meta))
 		}
 		s.metas[name] = o
 	}
@@ -162,7 +166,9 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 		selector, err := metav1.LabelSelectorAsSelector(by)
 		if err != nil {
 			// Showing a module to every Kyma would be the opposite of the intent.
-			selector, o.broken = labels.Nothing(), reason.Errorf(reason.CatalogInvalid, "module %s: ModuleReleaseMeta %s spec.kymaSelector: %v", meta.Spec.ModuleName, key(&meta), err)
+			selector, o.broken = labels.Nothing(),
+				reason.Errorf(reason.CatalogInvalid, "module %s: ModuleReleaseMeta %s spec.kymaSelector: %v",
+					meta.Spec.ModuleName, key(&meta), err)
 		}
 		o.selector = selector
 	}
@@ -172,7 +178,8 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 	}
 	o.size, o.withheld, err = inspect("ModuleReleaseMeta "+key(&meta), o.entry)
 	if n := len(meta.Spec.Channels); n > bundle.MaxChannels && o.withheld == nil {
-		o.withheld = fmt.Errorf("ModuleReleaseMeta %s spec.channels: %d channels, at most %d", key(&meta), n, bundle.MaxChannels)
+		o.withheld = fmt.Errorf("ModuleReleaseMeta %s spec.channels: %d channels, at most %d", key(&meta), n,
+			bundle.MaxChannels)
 	}
 	return o, err
 }
@@ -182,7 +189,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	if t.module == "" {
 		t.module = object.Labels[v1beta2.LabelModuleName]
 	}
-	if inline := bytes.TrimSpace(object.Spec.Descriptor.Raw); !slices.Contains([]string{"", "{}", "null"}, string(inline)) {
+	if inline := bytes.TrimSpace(object.Spec.Descriptor.Raw); !slices.Contains([]string{"", "{}", "null"},
+		string(inline)) {
 		descriptor, err := ocm.Decode(inline)
 		if err != nil {
 			t.broken = reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s spec.descriptor: %v", key(&object), err)
@@ -201,7 +209,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 // private are annotations without a meaning in another cluster, such as kubectl's copy of the whole object. A change of
 // one, such as the commit that an object came with, must not change the catalogs of all runtimes.
 var private = []string{
-	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest, v1beta2.AnnotationPrune,
+	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest,
+	v1beta2.AnnotationPrune,
 	v1beta2.AnnotationHoldPromotion,
 }
 

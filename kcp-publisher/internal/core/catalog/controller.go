@@ -38,8 +38,11 @@ func (s *Snapshot) unprovided(module string, all []*template) error {
 	if len(all) == 0 || len(s.provided(all)) > 0 {
 		return nil
 	}
-	return reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s is not provided under the controller name %s: label it %s, or correct spec.modules[].controller",
-		module, key(slices.MinFunc(all, byKey)), bundle.Quote(s.controller, maxControllerBytes), v1beta2.LabelControllerName)
+	return reason.Errorf(reason.CatalogInvalid,
+		"module %s: ModuleTemplate %s is not provided under the controller name %s: label it %s, or correct "+
+			"spec.modules[].controller",
+		module, key(slices.MinFunc(all, byKey)), bundle.Quote(s.controller, maxControllerBytes),
+		v1beta2.LabelControllerName)
 }
 
 // maxControllerBytes is the displayed length of a controller name, the maximum of a label.

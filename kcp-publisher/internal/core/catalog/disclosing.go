@@ -22,9 +22,12 @@ func disclosing(object string, data []byte, publicFields string) (finding, probl
 			public = append(public, field)
 		}
 	}
-	for _, part := range []struct{ key, at string }{{"labels", "metadata.labels"}, {"annotations", "metadata.annotations"}, {"spec", "spec"}} {
+	for _, part := range []struct{ key, at string }{{"labels", "metadata.labels"},
+		{"annotations", "metadata.annotations"}, {"spec", "spec"}} {
 		if found, ok := disclosure.Find(fields[part.key], part.at, public); ok {
-			return fmt.Errorf("%s %v: keep it in a Secret of the runtime and refer to that, or list the field in annotation %s if it is not a secret",
+			return fmt.Errorf(
+				"%s %v: keep it in a Secret of the runtime and refer to that, or list the field in annotation %s if "+
+					"it is not a secret",
 				object, found, v1beta2.AnnotationPublicFields), nil
 		}
 	}

@@ -14,7 +14,11 @@ func TestModuleWithASecretIsNotPublished(t *testing.T) {
 	token := "ghp" + "_" + strings.Repeat("a1", 18)
 	data := func(fields map[string]any) func(*v1beta2.ModuleTemplate) {
 		return func(t *v1beta2.ModuleTemplate) {
-			t.Spec.Data = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "x.y/v1", "kind": "Keda", "metadata": map[string]any{"name": "d"}, "spec": fields}}
+			t.Spec.Data = &unstructured.Unstructured{
+				Object: map[string]any{
+					"apiVersion": "x.y/v1", "kind": "Keda", "metadata": map[string]any{"name": "d"}, "spec": fields,
+				},
+			}
 		}
 	}
 	annotated := func(name, value string) func(*v1beta2.ModuleTemplate) {
@@ -25,25 +29,45 @@ func TestModuleWithASecretIsNotPublished(t *testing.T) {
 		changeMeta func(*v1beta2.ModuleReleaseMeta)
 		want       string
 	}{
-		"nothing":           {},
-		"in the default CR": {change: []func(*v1beta2.ModuleTemplate){data(map[string]any{"token": token})}, want: "ModuleTemplate kcp-system/keda-1.7.0 spec.data.spec.token: appears to contain a token of GitHub"},
-		"in an annotation":  {change: []func(*v1beta2.ModuleTemplate){annotated("x", token)}, want: "ModuleTemplate kcp-system/keda-1.7.0 metadata.annotations.x: appears to contain"},
-		"in what kubectl keeps, which is not published": {change: []func(*v1beta2.ModuleTemplate){annotated("kubectl.kubernetes.io/last-applied-configuration", token)}},
+		"nothing": {},
+		"in the default CR": {
+			change: []func(*v1beta2.ModuleTemplate){data(map[string]any{"token": token})},
+			want:   "ModuleTemplate kcp-system/keda-1.7.0 spec.data.spec.token: appears to contain a token of GitHub",
+		},
+		"in an annotation": {
+			change: []func(*v1beta2.ModuleTemplate){annotated("x", token)},
+			want:   "ModuleTemplate kcp-system/keda-1.7.0 metadata.annotations.x: appears to contain",
+		},
+		"in what kubectl keeps, which is not published": {
+			change: []func(*v1beta2.ModuleTemplate){
+				annotated("kubectl.kubernetes.io/last-applied-configuration", token),
+			},
+		},
 		"in a field that is said to be public": {
-			change: []func(*v1beta2.ModuleTemplate){data(map[string]any{"example": token}), annotated(v1beta2.AnnotationPublicFields, "spec.info, spec.data.spec.example")},
+			change: []func(*v1beta2.ModuleTemplate){
+				data(map[string]any{"example": token}),
+				annotated(v1beta2.AnnotationPublicFields, "spec.info, spec.data.spec.example"),
+			},
 		},
 		"in another field than the public one": {
-			change: []func(*v1beta2.ModuleTemplate){data(map[string]any{"example": token, "token": token}), annotated(v1beta2.AnnotationPublicFields, "spec.data.spec.example")},
-			want:   "spec.data.spec.token: appears to contain",
+			change: []func(*v1beta2.ModuleTemplate){
+				data(map[string]any{"example": token, "token": token}),
+				annotated(v1beta2.AnnotationPublicFields, "spec.data.spec.example"),
+			},
+			want: "spec.data.spec.token: appears to contain",
 		},
-		"in the ModuleReleaseMeta": {changeMeta: func(m *v1beta2.ModuleReleaseMeta) { m.Labels = map[string]string{"a": token} }, want: "ModuleReleaseMeta kcp-system/keda metadata.labels.a: appears to contain"},
+		"in the ModuleReleaseMeta": {
+			changeMeta: func(m *v1beta2.ModuleReleaseMeta) { m.Labels = map[string]string{"a": token} },
+			want:       "ModuleReleaseMeta kcp-system/keda metadata.labels.a: appears to contain",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			keda := versioned("keda", "1.7.0")
 			for _, change := range c.change {
 				change(&keda)
 			}
-			s := snapshot(t, []v1beta2.ModuleTemplate{keda, versioned("mailer", "1.7.0")}, offered("keda", c.changeMeta), offered("mailer", nil))
+			s := snapshot(t, []v1beta2.ModuleTemplate{keda, versioned("mailer", "1.7.0")},
+				offered("keda", c.changeMeta), offered("mailer", nil))
 			_, err := s.Lookup("keda", "regular", nil)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -58,7 +82,8 @@ func TestModuleWithASecretIsNotPublished(t *testing.T) {
 			if c.want != "" && strings.Contains(string(visible), token) {
 				t.Errorf("the runtimes' catalog tells it: %s", visible)
 			}
-			if c.want == "" && !strings.Contains(string(visible), "keda-1.7.0") || !strings.Contains(string(visible), "mailer-1.7.0") {
+			if c.want == "" && !strings.Contains(string(visible), "keda-1.7.0") ||
+				!strings.Contains(string(visible), "mailer-1.7.0") {
 				t.Errorf("the runtimes' catalog lacks a module: %s", visible)
 			}
 		})

@@ -47,7 +47,10 @@ func (s *Snapshot) Offered(module, channel string, kyma labels.Set) (string, err
 	if version := o.version(channel); version != "" {
 		return version, nil
 	}
-	return "", reason.Errorf(reason.ChannelMissing, "module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel, key(&o.meta))
+	return "",
+		reason.Errorf(reason.ChannelMissing,
+			"module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel,
+			key(&o.meta))
 }
 
 // At returns the template of a module's version in a channel for a Kyma with these labels, even if the channel now has
@@ -57,7 +60,10 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 	if o == nil {
 		choice, err := s.lookupOlder(module, channel, kyma)
 		if err == nil && choice.Version != version {
-			return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s: version %s is no longer available: ModuleTemplate %s has %s now", module, version, key(choice.Template), choice.Version)
+			return Choice{},
+				reason.Errorf(reason.TemplateMissing,
+					"module %s: version %s is no longer available: ModuleTemplate %s has %s now", module, version,
+					key(choice.Template), choice.Version)
 		}
 		return choice, err
 	}
@@ -72,14 +78,19 @@ func (s *Snapshot) At(module, channel, version string, kyma labels.Set) (Choice,
 func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, error) {
 	o := s.metas[module]
 	if o == nil {
-		return Choice{}, reason.Errorf(reason.PinUnavailable, "module %s: version %s cannot be asked for without a ModuleReleaseMeta: ask for a channel", module, version)
+		return Choice{},
+			reason.Errorf(reason.PinUnavailable,
+				"module %s: version %s cannot be asked for without a ModuleReleaseMeta: ask for a channel", module,
+				version)
 	}
 	if err := o.mayAsk(kyma); err != nil {
 		return Choice{}, err
 	}
 	choice, err := s.shown(o, "", version, kyma)
 	if err != nil && !Hidden(err) {
-		return Choice{}, reason.Errorf(reason.PinUnavailable, "module %s: version %s, to which the Kyma pins it, is not available: %v", module, version, err)
+		return Choice{},
+			reason.Errorf(reason.PinUnavailable,
+				"module %s: version %s, to which the Kyma pins it, is not available: %v", module, version, err)
 	}
 	return choice, err
 }
@@ -103,16 +114,23 @@ func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s has no ModuleTemplate with version %s", module, version)
+		return Choice{},
+			reason.Errorf(reason.TemplateMissing, "module %s has no ModuleTemplate with version %s", module, version)
 	case len(found) > 1:
 		inChannel := slices.IndexFunc(found, func(t *template) bool { return t.Spec.Channel == channel })
 		found = found[max(0, inChannel):]
 	}
 	t := found[0]
 	if t.broken == nil && t.component == "" {
-		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: contains no component name, and a ModuleReleaseMeta does not exist", module, key(t))
+		return Choice{},
+			reason.Errorf(reason.CatalogInvalid,
+				"module %s: ModuleTemplate %s spec.descriptor: contains no component name, and a ModuleReleaseMeta "+
+					"does not exist", module, key(t))
 	}
-	return t.choice(Choice{Module: module, Channel: channel, Version: version, Component: t.component, NamesItself: true, Mandatory: t.Spec.Mandatory})
+	return t.choice(Choice{
+		Module: module, Channel: channel, Version: version, Component: t.component, NamesItself: true,
+		Mandatory: t.Spec.Mandatory,
+	})
 }
 
 // mayAsk reports whether a Kyma can name the module in its spec.
@@ -128,7 +146,8 @@ func (o *offer) mayAsk(kyma labels.Set) error {
 		return hidden("module %s: module template not allowed: not offered to this runtime: %s", module, why)
 	}
 	if o.meta.Spec.Mandatory != nil {
-		return reason.Errorf(reason.ModuleNotOffered, "module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
+		return reason.Errorf(reason.ModuleNotOffered,
+			"module %s: is mandatory and installed without being asked for: remove it from spec.modules", module)
 	}
 	return nil
 }
@@ -140,7 +159,9 @@ func (s *Snapshot) shown(o *offer, channel, version string, kyma labels.Set) (Ch
 		return choice, err
 	}
 	if why := hiddenByLabels(choice.Template.Labels, kyma); why != "" {
-		return Choice{}, hidden("module %s: version %s: module template not allowed: not offered to this runtime: ModuleTemplate %s: %s", choice.Module, version, key(choice.Template), why)
+		return Choice{},
+			hidden("module %s: version %s: module template not allowed: not offered to this runtime: ModuleTemplate "+
+				"%s: %s", choice.Module, version, key(choice.Template), why)
 	}
 	return choice, nil
 }
@@ -155,20 +176,35 @@ func (s *Snapshot) version(o *offer, channel, version string) (Choice, error) {
 	switch len(found) {
 	case 0:
 		if channel == "" && o.meta.Spec.Mandatory == nil {
-			return Choice{}, reason.Errorf(reason.TemplateMissing, "ModuleTemplate %s-%s does not exist", module, version)
+			return Choice{},
+				reason.Errorf(reason.TemplateMissing, "ModuleTemplate %s-%s does not exist", module, version)
 		}
 		if channel == "" {
-			return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s: mandatory version %s has no ModuleTemplate: add %s-%s", module, version, module, version)
+			return Choice{},
+				reason.Errorf(reason.TemplateMissing,
+					"module %s: mandatory version %s has no ModuleTemplate: add %s-%s", module, version, module,
+					version)
 		}
-		return Choice{}, reason.Errorf(reason.TemplateMissing, "module %s: version %s of channel %q has no ModuleTemplate: add %s-%s", module, version, channel, module, version)
+		return Choice{},
+			reason.Errorf(reason.TemplateMissing,
+				"module %s: version %s of channel %q has no ModuleTemplate: add %s-%s", module, version, channel,
+				module, version)
 	case 1:
 		component := cmp.Or(o.meta.Spec.OcmComponentName, found[0].component)
 		if component == "" && found[0].broken == nil {
-			return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: names no component: set ModuleReleaseMeta %s spec.ocmComponentName", module, key(&o.meta))
+			return Choice{},
+				reason.Errorf(reason.CatalogInvalid,
+					"module %s: names no component: set ModuleReleaseMeta %s spec.ocmComponentName", module,
+					key(&o.meta))
 		}
-		return found[0].choice(Choice{Module: module, Channel: channel, Version: version, Component: component, NamesItself: o.meta.Spec.OcmComponentName == ""})
+		return found[0].choice(Choice{
+			Module: module, Channel: channel, Version: version, Component: component,
+			NamesItself: o.meta.Spec.OcmComponentName == "",
+		})
 	}
-	return Choice{}, reason.Errorf(reason.TemplateDoubled, "module %s: version %s has two ModuleTemplates: remove %s or %s", module, version, key(found[0]), key(found[1]))
+	return Choice{},
+		reason.Errorf(reason.TemplateDoubled, "module %s: version %s has two ModuleTemplates: remove %s or %s", module,
+			version, key(found[0]), key(found[1]))
 }
 
 // lookupOlder never reports a module as hidden: while a ModuleReleaseMeta is recreated, an old template has no access
@@ -187,23 +223,39 @@ func (s *Snapshot) lookupOlder(module, channel string, kyma labels.Set) (Choice,
 	found = s.provided(found)
 	switch {
 	case len(named) == 0:
-		return Choice{}, reason.Errorf(reason.ModuleUnknown, "module %s: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name", module)
+		return Choice{},
+			reason.Errorf(reason.ModuleUnknown,
+				"module %s: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name", module)
 	case len(found) == 0:
-		return Choice{}, reason.Errorf(reason.ChannelMissing, "module %s: channel %q has no version: no ModuleTemplate of it has that spec.channel", module, channel)
+		return Choice{},
+			reason.Errorf(reason.ChannelMissing,
+				"module %s: channel %q has no version: no ModuleTemplate of it has that spec.channel", module, channel)
 	case len(found) > 1:
-		return Choice{}, reason.Errorf(reason.TemplateDoubled, "module %s: channel %q has two ModuleTemplates: remove %s or %s", module, channel, key(found[0]), key(found[1]))
+		return Choice{},
+			reason.Errorf(reason.TemplateDoubled, "module %s: channel %q has two ModuleTemplates: remove %s or %s",
+				module, channel, key(found[0]), key(found[1]))
 	}
 	t := found[0]
 	if why := hiddenByLabels(t.Labels, kyma); why != "" {
-		return Choice{}, reason.Errorf(reason.ModuleNotOffered, "module %s: module template not allowed: not offered to this runtime: %s", module, why)
+		return Choice{},
+			reason.Errorf(reason.ModuleNotOffered,
+				"module %s: module template not allowed: not offered to this runtime: %s", module, why)
 	}
 	if slices.Contains(s.restricted, t.module) {
-		return Choice{}, reason.Errorf(reason.ModuleNotOffered, "module %s: module template not allowed: not offered to this runtime: it is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
+		return Choice{},
+			reason.Errorf(reason.ModuleNotOffered,
+				"module %s: module template not allowed: not offered to this runtime: it is restricted and has no "+
+					"ModuleReleaseMeta whose kymaSelector selects the Kyma", module)
 	}
 	if t.broken == nil && (t.component == "" || t.version == "") {
-		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: contains no component name and version, and a ModuleReleaseMeta does not exist", module, key(t))
+		return Choice{},
+			reason.Errorf(reason.CatalogInvalid,
+				"module %s: ModuleTemplate %s spec.descriptor: contains no component name and version, and a "+
+					"ModuleReleaseMeta does not exist", module, key(t))
 	}
-	return t.choice(Choice{Module: module, Channel: channel, Version: t.version, Component: t.component, NamesItself: true})
+	return t.choice(Choice{
+		Module: module, Channel: channel, Version: t.version, Component: t.component, NamesItself: true,
+	})
 }
 
 // choice completes the Choice of this template, or returns the template's problem.
@@ -214,9 +266,15 @@ func (t *template) choice(c Choice) (Choice, error) {
 	case t.broken != nil:
 		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: %v", c.Module, t.broken)
 	case d != nil && d.Name != c.Component:
-		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: is of component %s, want %s", c.Module, key(t), d.Name, c.Component)
+		return Choice{},
+			reason.Errorf(reason.CatalogInvalid,
+				"module %s: ModuleTemplate %s spec.descriptor: is of component %s, want %s", c.Module, key(t), d.Name,
+				c.Component)
 	case d != nil && d.Version != c.Version:
-		return Choice{}, reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: version is %s, but spec.version is %s", c.Module, key(t), d.Version, c.Version)
+		return Choice{},
+			reason.Errorf(reason.CatalogInvalid,
+				"module %s: ModuleTemplate %s spec.descriptor: version is %s, but spec.version is %s", c.Module, key(t),
+				d.Version, c.Version)
 	}
 	c.Template, c.Descriptor = &t.ModuleTemplate, t.descriptor
 	return c, nil
@@ -227,7 +285,8 @@ func (t *template) choice(c Choice) (Choice, error) {
 func (s *Snapshot) Mandatory() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {
-		if known, ok := best[c.Module]; !ok || c.Err == nil && (known.Err != nil || bundle.Older(known.Version, c.Version)) {
+		if known, ok := best[c.Module]; !ok || c.Err == nil &&
+			(known.Err != nil || bundle.Older(known.Version, c.Version)) {
 			best[c.Module] = c
 		}
 	}
@@ -251,7 +310,9 @@ func (s *Snapshot) Mandatory() []Choice {
 		}
 		choice, err := t.choice(Choice{Module: t.module, Version: t.version, Component: t.component, NamesItself: true})
 		if err == nil && t.component == "" {
-			err = reason.Errorf(reason.CatalogInvalid, "module %s: ModuleTemplate %s spec.descriptor: contains no component name, and the module is mandatory", t.module, key(t))
+			err = reason.Errorf(reason.CatalogInvalid,
+				"module %s: ModuleTemplate %s spec.descriptor: contains no component name, and the module is mandatory",
+				t.module, key(t))
 		}
 		if err != nil {
 			choice = Choice{Module: t.module, Err: err}

@@ -18,7 +18,9 @@ import (
 )
 
 func template(name string, change func(*v1beta2.ModuleTemplate)) v1beta2.ModuleTemplate {
-	t := v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name, Labels: map[string]string{}}}
+	t := v1beta2.ModuleTemplate{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name, Labels: map[string]string{}},
+	}
 	t.Spec.Descriptor = runtime.RawExtension{Raw: []byte("{}")}
 	change(&t)
 	return t
@@ -26,21 +28,26 @@ func template(name string, change func(*v1beta2.ModuleTemplate)) v1beta2.ModuleT
 
 // versioned is a template in the form that belongs to a ModuleReleaseMeta.
 func versioned(module, version string) v1beta2.ModuleTemplate {
-	return template(module+"-"+version, func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = module, version })
+	return template(module+"-"+version, func(t *v1beta2.ModuleTemplate) {
+		t.Spec.ModuleName, t.Spec.Version = module, version
+	})
 }
 
 // older is a template in the form before ModuleReleaseMetas, with channel and descriptor inside.
 func older(name, channel, component, version string, labels map[string]string) v1beta2.ModuleTemplate {
 	return template(name, func(t *v1beta2.ModuleTemplate) {
 		t.Labels, t.Spec.Channel = labels, channel
-		t.Spec.Descriptor.Raw = fmt.Appendf(nil, `{"meta":{"schemaVersion":"v2"},"component":{"name":%q,"version":%q}}`, component, version)
+		t.Spec.Descriptor.Raw = fmt.Appendf(nil, `{"meta":{"schemaVersion":"v2"},"component":{"name":%q,"version":%q}}`,
+			component, version)
 	})
 }
 
 func offered(module string, change func(*v1beta2.ModuleReleaseMeta)) v1beta2.ModuleReleaseMeta {
 	m := v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module}}
 	m.Spec.ModuleName, m.Spec.OcmComponentName = module, "kyma-project.io/module/"+module
-	m.Spec.Channels = []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.7.0"}, {Channel: "fast", Version: "1.8.0"}}
+	m.Spec.Channels = []v1beta2.ChannelVersion{
+		{Channel: "regular", Version: "1.7.0"}, {Channel: "fast", Version: "1.8.0"},
+	}
 	if change != nil {
 		change(&m)
 	}
@@ -60,31 +67,63 @@ func TestModuleHasOneVersionPerChannel(t *testing.T) {
 	keda := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
 	label := map[string]string{v1beta2.LabelModuleName: "keda"}
 	const component = "kyma-project.io/module/keda"
-	inline := []v1beta2.ModuleTemplate{older("keda-regular", "regular", component, "0.7.0", label), older("keda-fast", "fast", component, "0.8.0", label)}
+	inline := []v1beta2.ModuleTemplate{
+		older("keda-regular", "regular", component, "0.7.0", label),
+		older("keda-fast", "fast", component, "0.8.0", label),
+	}
 	for name, c := range map[string]struct {
 		templates       []v1beta2.ModuleTemplate
 		metas           []v1beta2.ModuleReleaseMeta
 		module, channel string
 		want            string // template, component and version
 	}{
-		"of its regular channel":            {keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0"},
-		"of another channel":                {keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "fast", "keda-1.8.0 " + component + " 1.8.0"},
-		"whatever its template is called":   {[]v1beta2.ModuleTemplate{template("strange", func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "keda", "1.7.0" })}, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "strange " + component + " 1.7.0"},
-		"by the template's name alone":      {[]v1beta2.ModuleTemplate{template("keda-1.7.0", func(*v1beta2.ModuleTemplate) {})}, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0"},
-		"with the descriptor's component":   {[]v1beta2.ModuleTemplate{older("keda-1.7.0", "", component, "1.7.0", label)}, []v1beta2.ModuleReleaseMeta{offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" })}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0"},
-		"as the ModuleReleaseMeta says":     {append(inline, keda...), []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0"},
-		"by label, without a meta":          {inline, nil, "keda", "regular", "keda-regular " + component + " 0.7.0"},
-		"by name, without a meta":           {inline, nil, "keda-fast", "fast", "keda-fast " + component + " 0.8.0"},
-		"by namespace and name":             {inline, nil, "kcp-system/keda-fast", "fast", "keda-fast " + component + " 0.8.0"},
-		"by component name":                 {inline, nil, component, "fast", "keda-fast " + component + " 0.8.0"},
-		"found by two of its names at once": {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", label)}, nil, "keda", "fast", "keda " + component + " 0.8.0"},
+		"of its regular channel": {
+			keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular",
+			"keda-1.7.0 " + component + " 1.7.0",
+		},
+		"of another channel": {
+			keda, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "fast",
+			"keda-1.8.0 " + component + " 1.8.0",
+		},
+		"whatever its template is called": {
+			[]v1beta2.ModuleTemplate{
+				template("strange", func(t *v1beta2.ModuleTemplate) {
+					t.Spec.ModuleName, t.Spec.Version = "keda", "1.7.0"
+				}),
+			}, []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "strange " + component + " 1.7.0",
+		},
+		"by the template's name alone": {
+			[]v1beta2.ModuleTemplate{template("keda-1.7.0", func(*v1beta2.ModuleTemplate) {})},
+			[]v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0",
+		},
+		"with the descriptor's component": {
+			[]v1beta2.ModuleTemplate{older("keda-1.7.0", "", component, "1.7.0", label)},
+			[]v1beta2.ModuleReleaseMeta{
+				offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" }),
+			}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0",
+		},
+		"as the ModuleReleaseMeta says": {
+			append(inline, keda...), []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular",
+			"keda-1.7.0 " + component + " 1.7.0",
+		},
+		"by label, without a meta": {inline, nil, "keda", "regular", "keda-regular " + component + " 0.7.0"},
+		"by name, without a meta":  {inline, nil, "keda-fast", "fast", "keda-fast " + component + " 0.8.0"},
+		"by namespace and name": {
+			inline, nil, "kcp-system/keda-fast", "fast", "keda-fast " + component + " 0.8.0",
+		},
+		"by component name": {inline, nil, component, "fast", "keda-fast " + component + " 0.8.0"},
+		"found by two of its names at once": {
+			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", label)}, nil, "keda", "fast",
+			"keda " + component + " 0.8.0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := snapshot(t, c.templates, c.metas...).Lookup(c.module, c.channel, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if text := got.Template.Name + " " + got.Component + " " + got.Version; text != c.want || got.Module != c.module || got.Channel != c.channel {
+			if text := got.Template.Name + " " + got.Component + " " + got.Version; text != c.want ||
+				got.Module != c.module || got.Channel != c.channel {
 				t.Errorf("got %s (module %s, channel %s), want %s", text, got.Module, got.Channel, c.want)
 			}
 		})
@@ -94,7 +133,9 @@ func TestModuleHasOneVersionPerChannel(t *testing.T) {
 func TestLookupErrorNamesReasonAndFix(t *testing.T) {
 	const component = "kyma-project.io/module/keda"
 	keda := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}
-	twin := template("keda-again", func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "keda", "1.7.0" })
+	twin := template("keda-again", func(t *v1beta2.ModuleTemplate) {
+		t.Spec.ModuleName, t.Spec.Version = "keda", "1.7.0"
+	})
 	beta := map[string]string{v1beta2.LabelBeta: v1beta2.True}
 	for name, c := range map[string]struct {
 		templates       []v1beta2.ModuleTemplate
@@ -103,27 +144,62 @@ func TestLookupErrorNamesReasonAndFix(t *testing.T) {
 		reason          reason.Reason
 		want            string
 	}{
-		"an unknown module":         {keda, nil, "serverless", "regular", reason.ModuleUnknown, "module serverless: is unknown"},
-		"no name":                   {keda, nil, "", "regular", reason.ModuleUnknown, "is unknown"},
-		"a channel without version": {keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "dev", reason.ChannelMissing, `module keda: channel "dev" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`},
-		"no template":               {keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "fast", reason.TemplateMissing, `module keda: version 1.8.0 of channel "fast" has no ModuleTemplate: add keda-1.8.0`},
-		"two templates":             {append(keda, twin), func(*v1beta2.ModuleReleaseMeta) {}, "keda", "regular", reason.TemplateDoubled, "module keda: version 1.7.0 has two ModuleTemplates: remove kcp-system/keda-1.7.0 or kcp-system/keda-again"},
-		"no component":              {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" }, "keda", "regular", reason.CatalogInvalid, "set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName"},
-		"a beta module":             {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Beta = true }, "keda", "regular", reason.ModuleNotOffered, v1beta2.LabelBeta},
-		"an internal module":        {keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Internal = true }, "keda", "regular", reason.ModuleNotOffered, v1beta2.LabelInternal},
+		"an unknown module": {
+			keda, nil, "serverless", "regular", reason.ModuleUnknown, "module serverless: is unknown",
+		},
+		"no name": {keda, nil, "", "regular", reason.ModuleUnknown, "is unknown"},
+		"a channel without version": {
+			keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "dev", reason.ChannelMissing,
+			`module keda: channel "dev" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
+		},
+		"no template": {
+			keda, func(*v1beta2.ModuleReleaseMeta) {}, "keda", "fast", reason.TemplateMissing,
+			`module keda: version 1.8.0 of channel "fast" has no ModuleTemplate: add keda-1.8.0`,
+		},
+		"two templates": {
+			append(keda, twin), func(*v1beta2.ModuleReleaseMeta) {}, "keda", "regular", reason.TemplateDoubled,
+			"module keda: version 1.7.0 has two ModuleTemplates: remove kcp-system/keda-1.7.0 or kcp-system/keda-again",
+		},
+		"no component": {
+			keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" }, "keda", "regular",
+			reason.CatalogInvalid, "set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName",
+		},
+		"a beta module": {
+			keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Beta = true }, "keda", "regular", reason.ModuleNotOffered,
+			v1beta2.LabelBeta,
+		},
+		"an internal module": {
+			keda, func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Internal = true }, "keda", "regular",
+			reason.ModuleNotOffered, v1beta2.LabelInternal,
+		},
 		"a module for others": {keda, func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 		}, "keda", "regular", reason.ModuleNotOffered, "kymaSelector"},
 		"a selector that is invalid": {keda, func(m *v1beta2.ModuleReleaseMeta) {
-			m.Spec.KymaSelector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}}}
+			m.Spec.KymaSelector = &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Near"}},
+			}
 		}, "keda", "regular", reason.CatalogInvalid, "kymaSelector"},
 		"a mandatory module": {keda, func(m *v1beta2.ModuleReleaseMeta) {
 			m.Spec.Channels, m.Spec.Mandatory = nil, &v1beta2.Mandatory{Version: "1.7.0"}
 		}, "keda", "regular", reason.ModuleNotOffered, "is mandatory"},
-		"an older one elsewhere": {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil)}, nil, "keda", "regular", reason.ChannelMissing, `module keda: channel "regular" has no version`},
-		"two older ones":         {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil), older("other", "fast", component, "0.9.0", map[string]string{v1beta2.LabelModuleName: "keda"})}, nil, "keda", "fast", reason.TemplateDoubled, "remove kcp-system/keda or kcp-system/other"},
-		"an older beta":          {[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", beta)}, nil, "keda", "fast", reason.ModuleNotOffered, v1beta2.LabelBeta},
-		"a broken descriptor":    {[]v1beta2.ModuleTemplate{older("keda", "fast", "not a component", "0.8.0", nil)}, nil, "keda", "fast", reason.CatalogInvalid, "ModuleTemplate kcp-system/keda spec.descriptor"},
+		"an older one elsewhere": {
+			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil)}, nil, "keda", "regular",
+			reason.ChannelMissing, `module keda: channel "regular" has no version`,
+		},
+		"two older ones": {
+			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", nil),
+				older("other", "fast", component, "0.9.0", map[string]string{v1beta2.LabelModuleName: "keda"})}, nil,
+			"keda", "fast", reason.TemplateDoubled, "remove kcp-system/keda or kcp-system/other",
+		},
+		"an older beta": {
+			[]v1beta2.ModuleTemplate{older("keda", "fast", component, "0.8.0", beta)}, nil, "keda", "fast",
+			reason.ModuleNotOffered, v1beta2.LabelBeta,
+		},
+		"a broken descriptor": {
+			[]v1beta2.ModuleTemplate{older("keda", "fast", "not a component", "0.8.0", nil)}, nil, "keda", "fast",
+			reason.CatalogInvalid, "ModuleTemplate kcp-system/keda spec.descriptor",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var metas []v1beta2.ModuleReleaseMeta
@@ -139,10 +215,11 @@ func TestLookupErrorNamesReasonAndFix(t *testing.T) {
 }
 
 func TestLabelsGrantHiddenModules(t *testing.T) {
-	s := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, offered("keda", func(m *v1beta2.ModuleReleaseMeta) {
-		m.Spec.Beta, m.Spec.Internal = true, true
-		m.Spec.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}
-	}))
+	s := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
+		offered("keda", func(m *v1beta2.ModuleReleaseMeta) {
+			m.Spec.Beta, m.Spec.Internal = true, true
+			m.Spec.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"region": "eu"}}
+		}))
 	all := labels.Set{v1beta2.LabelBeta: "true", v1beta2.LabelInternal: "true", "region": "eu", "plan": "trial"}
 	if _, err := s.Lookup("keda", "regular", all); err != nil {
 		t.Error(err)
@@ -203,23 +280,48 @@ func TestCatalogShowsTheChannelsOfAKyma(t *testing.T) {
 		labels     map[string]string
 		want       string
 	}{
-		"channels and what they mean, and no version that no channel has": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0"), noChannel},
-			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
-		"not a channel whose version is beta": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True)},
+		"channels and what they mean, and no version that no channel has": {templates: []v1beta2.ModuleTemplate{
+			versioned("keda", "1.7.0"), versioned("keda", "1.8.0"), noChannel,
+		},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)},
+			want:  "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
+		"not a channel whose version is beta": {templates: []v1beta2.ModuleTemplate{
+			versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True),
+		},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
-		"but to beta Kymas": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True)},
-			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta, want: "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
+		"but to beta Kymas": {templates: []v1beta2.ModuleTemplate{
+			versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelBeta, v1beta2.True),
+		},
+			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta,
+			want: "keda/regular=1.7.0 keda/fast=1.8.0 keda-1.7.0 keda-1.8.0"},
 		"not a channel whose version has no template": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
-		"not a channel whose version is not synced": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelSync, v1beta2.False)},
+		"not a channel whose version is not synced": {templates: []v1beta2.ModuleTemplate{
+			versioned("keda", "1.7.0"), labeled("keda", "1.8.0", v1beta2.LabelSync, v1beta2.False),
+		},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, want: "keda/regular=1.7.0 keda-1.7.0"},
-		"nothing of a module whose versions are all hidden": {templates: []v1beta2.ModuleTemplate{labeled("keda", "1.7.0", v1beta2.LabelInternal, v1beta2.True)},
+		"nothing of a module whose versions are all hidden": {templates: []v1beta2.ModuleTemplate{
+			labeled("keda", "1.7.0", v1beta2.LabelInternal, v1beta2.True),
+		},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, labels: beta, want: ""},
-		"nothing of a module whose ModuleReleaseMeta is being deleted": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
-			metas: []v1beta2.ModuleReleaseMeta{offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)} })}, want: ""},
-		"nothing of a module whose ModuleReleaseMeta is gone": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, want: ""},
-		"what the older lookups find":                         {templates: []v1beta2.ModuleTemplate{older("keda-fast", "fast", "kyma-project.io/module/keda", "0.8.0", nil)}, want: "keda-fast"},
-		"nothing of a restricted module without a selector": {templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), older("keda-fast", "fast", "x.example/keda", "0.8.0", map[string]string{v1beta2.LabelModuleName: "keda"})},
+		"nothing of a module whose ModuleReleaseMeta is being deleted": {
+			templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")},
+			metas: []v1beta2.ModuleReleaseMeta{
+				offered("keda", func(m *v1beta2.ModuleReleaseMeta) {
+					m.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+				}),
+			}, want: ""},
+		"nothing of a module whose ModuleReleaseMeta is gone": {
+			templates: []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, want: "",
+		},
+		"what the older lookups find": {
+			templates: []v1beta2.ModuleTemplate{older("keda-fast", "fast", "kyma-project.io/module/keda", "0.8.0",
+				nil)}, want: "keda-fast",
+		},
+		"nothing of a restricted module without a selector": {templates: []v1beta2.ModuleTemplate{
+			versioned("keda", "1.7.0"),
+			older("keda-fast", "fast", "x.example/keda", "0.8.0", map[string]string{v1beta2.LabelModuleName: "keda"}),
+		},
 			metas: []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, restricted: []string{"keda"}, want: ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +344,8 @@ func TestEqualCatalogsHaveEqualRevisions(t *testing.T) {
 		t.Error("the order makes a difference")
 	}
 	b.Spec.RequiresDowntime = true
-	if three := snapshot(t, []v1beta2.ModuleTemplate{b, a}, offered("btp", nil), offered("keda", nil)); one.Revision == three.Revision {
+	if three := snapshot(t, []v1beta2.ModuleTemplate{b, a}, offered("btp", nil),
+		offered("keda", nil)); one.Revision == three.Revision {
 		t.Error("a change makes no difference")
 	}
 }
@@ -251,7 +354,8 @@ func TestEqualCatalogsHaveEqualRevisions(t *testing.T) {
 func BenchmarkLookupWithoutMeta(b *testing.B) {
 	var templates []v1beta2.ModuleTemplate
 	for i := range 1_000 {
-		templates = append(templates, older(fmt.Sprint("module-", i), "regular", fmt.Sprint("kyma-project.io/module/m", i), "1.0.0", nil))
+		templates = append(templates,
+			older(fmt.Sprint("module-", i), "regular", fmt.Sprint("kyma-project.io/module/m", i), "1.0.0", nil))
 	}
 	s, err := catalog.New(templates, nil)
 	if err != nil {
@@ -267,7 +371,8 @@ func BenchmarkLookupWithoutMeta(b *testing.B) {
 func TestControlPlaneFieldsDoNotChangeTheCatalog(t *testing.T) {
 	noted := versioned("keda", "1.7.0")
 	noted.Annotations = map[string]string{
-		"kubectl.kubernetes.io/last-applied-configuration": "{}", v1beta2.AnnotationGitCommit: "abc", v1beta2.AnnotationGitDigest: "def",
+		"kubectl.kubernetes.io/last-applied-configuration": "{}", v1beta2.AnnotationGitCommit: "abc",
+		v1beta2.AnnotationGitDigest: "def",
 	}
 	plain := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, offered("keda", nil))
 	other := snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil))
@@ -295,7 +400,8 @@ func TestHeldChannelShowsTheRuntimesVersion(t *testing.T) {
 	if a, b := before.Visible(nil, nil), after.Visible(nil, held("1.7.0")); !reflect.DeepEqual(a, b) {
 		t.Errorf("a version that is held changes what is seen: was %+v, is %+v", a, b)
 	}
-	if a, b := after.Visible(nil, nil), after.Visible(nil, held("")); !reflect.DeepEqual(a, b) || reflect.DeepEqual(a, before.Visible(nil, nil)) {
+	if a, b := after.Visible(nil, nil), after.Visible(nil, held("")); !reflect.DeepEqual(a, b) ||
+		reflect.DeepEqual(a, before.Visible(nil, nil)) {
 		t.Errorf("who is given the version does not see it: %+v", b)
 	}
 	if a, b := after.Visible(nil, nil), after.Visible(nil, held("1.6.0")); !reflect.DeepEqual(a, b) {

@@ -157,7 +157,9 @@ func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
 
 // channels returns the channels of a module that a Kyma with these labels may follow and whose templates it may use. A
 // channel whose version is held back has the version that the Kyma may have.
-func (s *Snapshot) channels(o *offer, kyma labels.Set, held func(module, channel string) string, may func(*template) bool) []v1beta2.ChannelVersion {
+func (s *Snapshot) channels(
+	o *offer, kyma labels.Set, held func(module, channel string) string, may func(*template) bool,
+) []v1beta2.ChannelVersion {
 	if o.meta.Spec.Mandatory != nil || o.broken != nil || o.hiddenFrom(kyma) != "" {
 		return nil
 	}
@@ -165,7 +167,8 @@ func (s *Snapshot) channels(o *offer, kyma labels.Set, held func(module, channel
 	module := o.meta.Spec.ModuleName
 	for _, c := range o.meta.Spec.Channels {
 		if held != nil {
-			if version := held(module, c.Channel); version != "" && slices.ContainsFunc(s.templatesOf(module, version), may) {
+			if version := held(module, c.Channel); version != "" &&
+				slices.ContainsFunc(s.templatesOf(module, version), may) {
 				c.Version = version
 			}
 		}
@@ -208,7 +211,8 @@ func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry
 }
 
 func (t *template) mayBeSeen(kyma labels.Set) bool {
-	return t.withheld == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False && hiddenByLabels(t.Labels, kyma) == ""
+	return t.withheld == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False &&
+		hiddenByLabels(t.Labels, kyma) == ""
 }
 
 // foundByOlderLookups reports whether a Kyma may request a template that names its own channel and has no
@@ -221,7 +225,8 @@ func (s *Snapshot) foundByOlderLookups(t *template) bool {
 func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
 	offers := map[string][]string{}
 	for _, name := range s.moduleNames() {
-		for _, c := range s.channels(s.metas[name], kyma, nil, func(t *template) bool { return hiddenByLabels(t.Labels, kyma) == "" }) {
+		for _, c := range s.channels(s.metas[name], kyma, nil,
+			func(t *template) bool { return hiddenByLabels(t.Labels, kyma) == "" }) {
 			offers[name] = append(offers[name], c.Channel)
 		}
 		slices.Sort(offers[name])

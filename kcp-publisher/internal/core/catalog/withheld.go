@@ -26,13 +26,18 @@ func (s *Snapshot) Withheld() []Withheld {
 		if o := s.metas[name]; o.withheld != nil {
 			all = append(
 				all,
-				Withheld{"ModuleReleaseMeta", types.NamespacedName{Namespace: o.meta.Namespace, Name: o.meta.Name}, o.withheld},
+				Withheld{
+					"ModuleReleaseMeta", types.NamespacedName{Namespace: o.meta.Namespace, Name: o.meta.Name},
+					o.withheld,
+				},
 			)
 		}
 	}
 	for _, t := range s.templates {
 		if t.withheld != nil {
-			all = append(all, Withheld{"ModuleTemplate", types.NamespacedName{Namespace: t.Namespace, Name: t.Name}, t.withheld})
+			all = append(all, Withheld{
+				"ModuleTemplate", types.NamespacedName{Namespace: t.Namespace, Name: t.Name}, t.withheld,
+			})
 		}
 	}
 	return all

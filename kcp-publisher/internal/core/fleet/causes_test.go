@@ -34,17 +34,24 @@ type scene struct {
 var controlPlaneScenes = []scene{
 	{"a Kyma that is left alone", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
-	}, Suspension, "", "by the label operator.kyma-project.io/skip-reconciliation", "resume it: kcp-publisher resume one -n kcp-system"},
+	}, Suspension, "", "by the label operator.kyma-project.io/skip-reconciliation",
+		"resume it: kcp-publisher resume one -n kcp-system"},
 	{"a Kyma that is left alone for a reason", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationSuspendReason: "its owner migrates\n\x1b[2J"}
 	}, Suspension, "", "skip-reconciliation: its owner migrates", ""},
-	{"a Kyma that no publisher has looked at", func(w *world) { w.untouched = true }, NotLookedAt, "", "no publisher has reconciled this Kyma yet", "-n kcp-system"},
+	{
+		"a Kyma that no publisher has looked at", func(w *world) { w.untouched = true }, NotLookedAt, "",
+		"no publisher has reconciled this Kyma yet", "-n kcp-system",
+	},
 	{"a Kyma whose runtime is another one's", func(w *world) {
 		older := *w.kyma.DeepCopy()
-		older.Name, older.Status.Runtime = "older", &v1beta2.RuntimeStatus{ID: "r-1", Key: &v1beta2.RuntimeKey{Thumbprint: "t"}}
+		older.Name, older.Status.Runtime = "older", &v1beta2.RuntimeStatus{
+			ID: "r-1", Key: &v1beta2.RuntimeKey{Thumbprint: "t"},
+		}
 		w.never().failed(plan.NewOwners([]v1beta2.Kyma{older, w.kyma}).Check(&w.kyma)).facts.Published = nil
-	}, DuplicateRuntimeID, "", "runtime id r-1 is that of Kyma kcp-system/older already", "kubectl label kyma one -n kcp-system"},
+	}, DuplicateRuntimeID, "", "runtime id r-1 is that of Kyma kcp-system/older already",
+		"kubectl label kyma one -n kcp-system"},
 	{"two Kymas that name one runtime", func(w *world) {
 		other := *w.kyma.DeepCopy()
 		other.Name, other.Status.Runtime = "other", nil
@@ -56,7 +63,8 @@ var controlPlaneScenes = []scene{
 		w.failed(plan.NewOwners([]v1beta2.Kyma{away}).Check(&away))
 	}, RuntimeHandedOver, "", "released to another control plane", "delete this Kyma"},
 	{"a runtime whose key two agents use", func(w *world) {
-		w.failed(reason.Errorf(reason.CloneDetected, "two agents, instances \"a\" and \"b\", report with the key of this runtime"))
+		w.failed(reason.Errorf(reason.CloneDetected,
+			"two agents, instances \"a\" and \"b\", report with the key of this runtime"))
 	}, CloneDetected, "", "two agents", "stop the copy"},
 	{"a Kyma with an invalid runtime id", func(w *world) {
 		w.failed(reason.Errorf(reason.RuntimeIDInvalid, "runtime id Ä: want letters"))
@@ -67,10 +75,14 @@ var controlPlaneScenes = []scene{
 		w.failed(plan.NewOwners([]v1beta2.Kyma{other}).Check(&other))
 	}, RuntimeIDChanged, "", "its runtime is r-0", "restore the label"},
 	{"an expired root of trust", func(w *world) {
-		w.failed(publishing(refusal.New(refusal.RootExpired, "the root of trust, version 3, expired at 2026-05-01T00:00:00Z")))
+		w.failed(
+			publishing(refusal.New(refusal.RootExpired,
+				"the root of trust, version 3, expired at 2026-05-01T00:00:00Z")))
 	}, RootExpired, "", "expired at 2026-05-01", "kcp-publisher keys rotate"},
 	{"keys that the root does not list", func(w *world) {
-		w.failed(publishing(refusal.New(refusal.UnknownKey, "publisher key abc is not listed in the root of trust, version 3")))
+		w.failed(
+			publishing(refusal.New(refusal.UnknownKey,
+				"publisher key abc is not listed in the root of trust, version 3")))
 	}, KeysNotAccepted, "", "not listed", "kcp-publisher keys show"},
 	{"a key folder of an old backup", func(w *world) {
 		w.failed(publishing(refusal.New(refusal.BadRoot, "the key folder is outdated: its root of trust is version 2")))
@@ -94,58 +106,97 @@ var controlPlaneScenes = []scene{
 		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry answers 403 Forbidden"))
 	}, RegistryNotAnswering, "", "403", "kcp-publisher check --location"},
 	{"a registry that does not answer for this runtime", func(w *world) {
-		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry responds, but the requests for this runtime fail: see the publisher's log"))
+		w.failed(reason.Errorf(reason.RegistryNotAnswering,
+			"the registry responds, but the requests for this runtime fail: see the publisher's log"))
 	}, RegistryNotAnswering, "", "", ""},
 	{"a bundle that could not be made", func(w *world) {
 		w.failed(publishing(errors.New("its desired state changes too often")))
 	}, PublishFailed, "", "changes too often", ""},
 	{"an image pull Secret that is not there", func(w *world) {
-		w.facts.SecretsError = reason.Errorf(reason.SecretMissing, "image pull Secret kcp-system/pull not found: create it, or run without --image-pull-secret")
+		w.facts.SecretsError = reason.Errorf(reason.SecretMissing,
+			"image pull Secret kcp-system/pull not found: create it, or run without --image-pull-secret")
 	}, SecretMissing, "", "not found", ""},
 	{"a Secret that cannot be sealed", func(w *world) {
-		w.facts.SecretsError = errors.New("seal Secrets: the runtime's agent reports no recipient for Secrets: upgrade the agent")
+		w.facts.SecretsError = errors.New(
+			"seal Secrets: the runtime's agent reports no recipient for Secrets: upgrade the agent")
 	}, SecretsNotSealed, "", "reports no recipient", ""},
 
-	{"a mistyped module", func(w *world) { w.asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "", "module kdea is Warning: module kdea: is unknown", "kubectl get modulereleasemetas -n kcp-system"},
-	{"a mistyped module of a runtime that was never enrolled", func(w *world) { w.never().asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "", "is unknown", ""},
-	{"a channel without the module", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "slow"}, nil) }, ChannelMissing, "", `channel "slow" has no version`, "kubectl edit modulereleasemeta keda"},
-	{"a version without a template", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "fast"}, nil) }, TemplateMissing, "", "add keda-1.1.0", ""},
-	{"a pin to a version that is not there", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Version: "9.9.9"}, nil) }, PinUnavailable, "", "to which the Kyma pins it", ""},
-	{"a beta module for everybody else", func(w *world) { w.asks(v1beta2.Module{Name: "beta"}, nil) }, ModuleNotOffered, "", "not offered to this runtime", "kubectl label kyma one"},
+	{
+		"a mistyped module", func(w *world) { w.asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "",
+		"module kdea is Warning: module kdea: is unknown", "kubectl get modulereleasemetas -n kcp-system",
+	},
+	{
+		"a mistyped module of a runtime that was never enrolled",
+		func(w *world) { w.never().asks(v1beta2.Module{Name: "kdea"}, nil) }, ModuleUnknown, "", "is unknown", "",
+	},
+	{
+		"a channel without the module", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "slow"}, nil) },
+		ChannelMissing, "", `channel "slow" has no version`, "kubectl edit modulereleasemeta keda",
+	},
+	{
+		"a version without a template", func(w *world) { w.asks(v1beta2.Module{Name: "keda", Channel: "fast"}, nil) },
+		TemplateMissing, "", "add keda-1.1.0", "",
+	},
+	{
+		"a pin to a version that is not there",
+		func(w *world) {
+			w.asks(v1beta2.Module{Name: "keda", Version: "9.9.9"}, nil)
+		}, PinUnavailable, "", "to which the Kyma pins it", "",
+	},
+	{
+		"a beta module for everybody else", func(w *world) { w.asks(v1beta2.Module{Name: "beta"}, nil) },
+		ModuleNotOffered, "", "not offered to this runtime", "kubectl label kyma one",
+	},
 	{"a version with two templates", func(w *world) {
-		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.TemplateDoubled,
-			Message: "module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/a or kcp-system/b"})
+		w.facts.Problems = append(w.facts.Problems,
+			bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.TemplateDoubled,
+				Message: "module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/a or kcp-system/b"})
 	}, TemplateDoubled, "", "remove kcp-system/a", ""},
 	{"a template that cannot be used", func(w *world) {
-		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.CatalogInvalid, Message: "x"})
+		w.facts.Problems = append(w.facts.Problems, bundle.Problem{
+			Module: "keda", State: v1beta2.StateWarning, Reason: reason.CatalogInvalid, Message: "x",
+		})
 	}, CatalogInvalid, "", "x", ""},
 	{"a problem without a reason", func(w *world) {
-		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateError, Message: "is unknown"})
+		w.facts.Problems = append(w.facts.Problems, bundle.Problem{
+			Module: "keda", State: v1beta2.StateError, Message: "is unknown",
+		})
 	}, ModuleUnresolved, "", "is unknown", ""},
 	{"a component that is nowhere", func(w *world) {
-		w.asks(v1beta2.Module{Name: "keda"}, broken(fmt.Errorf("component kyma-pull.dev/module/keda:1.0.0: %w in registry.example/modules", component.ErrMissing)))
+		w.asks(v1beta2.Module{Name: "keda"},
+			broken(fmt.Errorf("component kyma-pull.dev/module/keda:1.0.0: %w in registry.example/modules",
+				component.ErrMissing)))
 	}, ComponentNotFound, "", "component version not found", "--components"},
 	{"a component that nobody signed", func(w *world) {
-		w.asks(v1beta2.Module{Name: "keda"}, broken(reason.Errorf(reason.ComponentUnsigned, "component kyma-pull.dev/module/keda:1.0.0: is not signed: the policy's rule for * requires release")))
+		w.asks(v1beta2.Module{Name: "keda"},
+			broken(reason.Errorf(reason.ComponentUnsigned,
+				"component kyma-pull.dev/module/keda:1.0.0: is not signed: the policy's rule for * requires release")))
 	}, ComponentUnsigned, "", "is not signed", "component verify"},
 	{"a component that cannot be read", func(w *world) {
-		w.asks(v1beta2.Module{Name: "keda"}, broken(errors.New("component kyma-pull.dev/module/keda:1.0.0: has nothing to install")))
+		w.asks(v1beta2.Module{Name: "keda"},
+			broken(errors.New("component kyma-pull.dev/module/keda:1.0.0: has nothing to install")))
 	}, ComponentBroken, "", "nothing to install", "component show"},
 	{"a module of lifecycle-manager in a version that nobody offers", func(w *world) {
-		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.ModuleNotInherited,
-			Message: "module keda: stays as lifecycle-manager installed it, and cannot be taken over in version 0.9.0: ModuleTemplate keda-0.9.0 does not exist"})
+		w.facts.Problems = append(w.facts.Problems,
+			bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.ModuleNotInherited,
+				Message: "module keda: stays as lifecycle-manager installed it, and cannot be taken over in version " +
+					"0.9.0: ModuleTemplate keda-0.9.0 does not exist"})
 	}, ModuleNotInherited, "", "in version 0.9.0", "takeover plan one"},
 	{"a module whose removal waits for an approval", func(w *world) {
-		w.facts.Problems = append(w.facts.Problems, bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.RemovalHeld,
-			Message: "module keda: its removal waits for an operator's approval"})
+		w.facts.Problems = append(w.facts.Problems,
+			bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.RemovalHeld,
+				Message: "module keda: its removal waits for an operator's approval"})
 	}, RemovalHeld, "", "waits for an operator's approval", "removals approve"},
 	{"a deleted Kyma whose runtime keeps its modules", func(w *world) {
 		w.facts.Removals.Held = map[string]removal.Reason{"": removal.NamespaceDeleted}
 	}, RemovalHeld, "", "the namespace of the Kymas is being deleted", "removals approve"},
-	{"a commit that is applied in part", func(w *world) { w.holding = "commit 3f0c is applied in part" }, CommitHeld, "",
+	{"a commit that is applied in part", func(w *world) { w.holding = "commit 3f0c is applied in part" }, CommitHeld,
+		"",
 		"commit 3f0c is applied in part", "kyma-pull-git"},
 	{"a channel that went back without a rollout", func(w *world) {
-		w.asks(v1beta2.Module{Name: "keda"}, nil, func(r *resolve.Request) { r.Versions = map[string]string{"keda": "1.5.0"} })
+		w.asks(v1beta2.Module{Name: "keda"}, nil, func(r *resolve.Request) {
+			r.Versions = map[string]string{"keda": "1.5.0"}
+		})
 	}, OlderVersionAsked, "", "stays at version 1.5.0", "rollout list"},
 	{"a module with a value that the runtime does not have", func(w *world) {
 		w.says("keda", "Error", "module keda: value region is not defined for this runtime").because("keda",
@@ -155,19 +206,29 @@ var controlPlaneScenes = []scene{
 
 var wayScenes = []scene{
 	{"a registry that lost the bundle", func(w *world) {
-		w.facts.Deviation = &plan.Deviation{Reason: v1beta2.ReasonBundleMissing, Message: "the registry has no bundle of the runtime any more"}
+		w.facts.Deviation = &plan.Deviation{
+			Reason: v1beta2.ReasonBundleMissing, Message: "the registry has no bundle of the runtime any more",
+		}
 	}, RegistryLost, "", "no bundle", ""},
 	{"a registry that lost the bundle of a broken module", func(w *world) {
-		w.says("keda", "Error", "Deployment keda cannot start").facts.Deviation = &plan.Deviation{Reason: v1beta2.ReasonBundleIncomplete, Message: "its documents are gone"}
+		w.says("keda", "Error", "Deployment keda cannot start").facts.Deviation = &plan.Deviation{
+			Reason: v1beta2.ReasonBundleIncomplete, Message: "its documents are gone",
+		}
 	}, ModuleBroken, "", "", ""},
 	{"a registry with a stranger's bundle", func(w *world) {
-		w.facts.Deviation = &plan.Deviation{Reason: v1beta2.ReasonBundleForeign, Message: "what is there was signed by nobody"}
+		w.facts.Deviation = &plan.Deviation{
+			Reason: v1beta2.ReasonBundleForeign, Message: "what is there was signed by nobody",
+		}
 	}, RegistryTampered, "", "", "access log"},
 	{"a revoked key", func(w *world) {
-		w.pending(time.Minute).refusedReport(refusal.Revoked, "signed with key +lYYa, which is revoked: delete the agent's key and enroll it again")
+		w.pending(time.Minute).
+			refusedReport(refusal.Revoked,
+				"signed with key +lYYa, which is revoked: delete the agent's key and enroll it again")
 	}, KeyRevoked, "", "which is revoked", "kcp-publisher enroll r-1"},
 	{"a token that was used", func(w *world) {
-		w.never().refusedReport(refusal.NotEnrolled, "enrollment: the token was used before: run `kcp-publisher enroll` again")
+		w.never().
+			refusedReport(refusal.NotEnrolled,
+				"enrollment: the token was used before: run `kcp-publisher enroll` again")
 	}, EnrollmentRefused, "", "used before", "kcp-publisher enroll r-1"},
 	{"another agent of the same id", func(w *world) {
 		w.refusedReport(refusal.ForeignKey, "signed with key abc, which is not the runtime's key")
@@ -175,8 +236,16 @@ var wayScenes = []scene{
 	{"a clock that is days ahead", func(w *world) {
 		w.refusedReport(refusal.NotYetIssued, "report 5 is of 2026-05-07, 72h ahead of this clock")
 	}, RuntimeClockAhead, "", "ahead", ""},
-	{"a report that means nothing", func(w *world) { w.refusedReport(refusal.Malformed, "report: runtime: is empty") }, ReportRefused, "", "Malformed", ""},
-	{"a runtime that was never enrolled", func(w *world) { w.never() }, NeverEnrolled, "", "the runtime has never reported", "kcp-publisher enroll r-1"},
+	{
+		"a report that means nothing",
+		func(w *world) {
+			w.refusedReport(refusal.Malformed, "report: runtime: is empty")
+		}, ReportRefused, "", "Malformed", "",
+	},
+	{
+		"a runtime that was never enrolled", func(w *world) { w.never() }, NeverEnrolled, "",
+		"the runtime has never reported", "kcp-publisher enroll r-1",
+	},
 	{"a runtime that was never carried to", func(w *world) {
 		w.never().kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
 		w.facts.Carried = true
@@ -184,7 +253,10 @@ var wayScenes = []scene{
 	{"a report that the registry does not give", func(w *world) {
 		w.never().facts.ReportUnread = errors.New("the registry answers 403 Forbidden")
 	}, ReportUnreadable, "", "cannot be read: the registry answers 403", ""},
-	{"a silent runtime", func(w *world) { w.heard = noon.Add(-3 * time.Hour) }, NotHeard, "", "more than the allowed 30m0s ago", "runtime-gone"},
+	{
+		"a silent runtime", func(w *world) { w.heard = noon.Add(-3 * time.Hour) }, NotHeard, "",
+		"more than the allowed 30m0s ago", "runtime-gone",
+	},
 	{"a silent runtime while the newest bundle waits", func(w *world) {
 		w.pending(time.Hour).heard = noon.Add(-3 * time.Hour)
 	}, NotHeard, "", "more than the allowed", ""},
@@ -197,42 +269,93 @@ var wayScenes = []scene{
 		w.kyma = *w.status()
 		w.untouched, w.now = true, noon.Add(30*time.Hour)
 	}, PublisherAbsent, "", "no publisher is reading reports", ""},
-	{"a clock that is behind", func(w *world) { w.facts.Report.Time = noon.Add(-72 * time.Hour) }, RuntimeClockBehind, "", "", ""},
+	{
+		"a clock that is behind", func(w *world) { w.facts.Report.Time = noon.Add(-72 * time.Hour) },
+		RuntimeClockBehind, "", "", "",
+	},
 
-	{"an expired bundle", func(w *world) { w.facts.Report.Observed.Expired = true }, BundleExpired, "", "has expired", ""},
-	{"a bundle that was refused because it had expired", func(w *world) { w.refusedBundle(refusal.Expired) }, BundleExpired, "", "(Expired)", ""},
-	{"a bundle of another runtime", func(w *world) { w.refusedBundle(refusal.WrongRuntime) }, BundleWrongRuntime, "", "", "kcp-publisher enroll r-1"},
-	{"a cluster that was made anew", func(w *world) { w.refusedBundle(refusal.WrongCluster) }, BundleWrongRuntime, "", "", ""},
-	{"a bundle with an older version", func(w *world) { w.refusedBundle(refusal.Downgrade) }, BundleDowngrade, "", "", ""},
+	{
+		"an expired bundle", func(w *world) { w.facts.Report.Observed.Expired = true }, BundleExpired, "",
+		"has expired", "",
+	},
+	{
+		"a bundle that was refused because it had expired", func(w *world) { w.refusedBundle(refusal.Expired) },
+		BundleExpired, "", "(Expired)", "",
+	},
+	{
+		"a bundle of another runtime", func(w *world) { w.refusedBundle(refusal.WrongRuntime) }, BundleWrongRuntime, "",
+		"", "kcp-publisher enroll r-1",
+	},
+	{
+		"a cluster that was made anew", func(w *world) { w.refusedBundle(refusal.WrongCluster) }, BundleWrongRuntime,
+		"", "", "",
+	},
+	{
+		"a bundle with an older version", func(w *world) { w.refusedBundle(refusal.Downgrade) }, BundleDowngrade, "",
+		"", "",
+	},
 	{"a bundle of the future", func(w *world) { w.refusedBundle(refusal.NotYetIssued) }, BundleClock, "", "", ""},
-	{"a bundle of an unknown key", func(w *world) { w.refusedBundle(refusal.UnknownKey) }, BundleKeyUnknown, "", "", ""},
-	{"an agent without a valid root", func(w *world) { w.refusedBundle(refusal.RootExpired) }, BundleRootExpired, "", "", "keys rotate"},
+	{
+		"a bundle of an unknown key", func(w *world) { w.refusedBundle(refusal.UnknownKey) }, BundleKeyUnknown, "", "",
+		"",
+	},
+	{
+		"an agent without a valid root", func(w *world) { w.refusedBundle(refusal.RootExpired) }, BundleRootExpired, "",
+		"", "keys rotate",
+	},
 	{"a bundle that was shown again", func(w *world) { w.refusedBundle(refusal.Rollback) }, BundleReplayed, "", "", ""},
-	{"a component that was not released", func(w *world) { w.refusedBundle(refusal.NotReleased) }, BundleNotReleased, "", "", ""},
-	{"a bundle that is no bundle", func(w *world) { w.refusedBundle(refusal.BadSignature) }, BundleRefused, "", "", "kcp-publisher why r-1"},
-	{"a refusal for a reason that nobody knows", func(w *world) { w.refusedBundle("Whatever") }, BundleRefused, "", "", ""},
+	{
+		"a component that was not released", func(w *world) { w.refusedBundle(refusal.NotReleased) }, BundleNotReleased,
+		"", "", "",
+	},
+	{
+		"a bundle that is no bundle", func(w *world) { w.refusedBundle(refusal.BadSignature) }, BundleRefused, "", "",
+		"kcp-publisher why r-1",
+	},
+	{
+		"a refusal for a reason that nobody knows", func(w *world) { w.refusedBundle("Whatever") }, BundleRefused, "",
+		"", "",
+	},
 	{"a bundle that there is no room for", func(w *world) {
-		w.pending(time.Minute).facts.Report.Trouble = &bundle.ReportedTrouble{Reason: v1beta2.ReasonStorageRefused, Message: "exceeded quota"}
+		w.pending(time.Minute).facts.Report.Trouble = &bundle.ReportedTrouble{
+			Reason: v1beta2.ReasonStorageRefused, Message: "exceeded quota",
+		}
 	}, BundleNotKept, "", "exceeded quota", ""},
 	{"pins of the runtime that cannot be read", func(w *world) {
-		w.facts.Report.Trouble = &bundle.ReportedTrouble{Reason: v1beta2.ReasonPinsUnreadable, Message: "metadata.annotations: entry x"}
+		w.facts.Report.Trouble = &bundle.ReportedTrouble{
+			Reason: v1beta2.ReasonPinsUnreadable, Message: "metadata.annotations: entry x",
+		}
 	}, RuntimePinsUnreadable, "", "", "kubectl edit kyma default"},
 	{"objects that the runtime refuses", func(w *world) {
-		w.facts.Report.Trouble = &bundle.ReportedTrouble{Reason: "whatever", Message: "ModuleTemplate keda-1.0.0: denied"}
+		w.facts.Report.Trouble = &bundle.ReportedTrouble{
+			Reason: "whatever", Message: "ModuleTemplate keda-1.0.0: denied",
+		}
 	}, ObjectRefused, "", "denied", ""},
 	{"Secrets that cannot be written", func(w *world) {
 		w.facts.Published.Predicate.Sealed = &bundle.Sealed{Revision: "1"}
-		w.facts.Report.Secrets = &bundle.ReportedSecrets{Revision: "1", Trouble: "secret keda/x: namespace keda is not there yet"}
+		w.facts.Report.Secrets = &bundle.ReportedSecrets{
+			Revision: "1", Trouble: "secret keda/x: namespace keda is not there yet",
+		}
 	}, SecretsNotWritten, "", "not there yet", ""},
-	{"more wishes than fit a report", func(w *world) { w.facts.Report.Truncated = &bundle.Truncated{Asked: 900} }, ReportTruncated, "", "900 modules", ""},
+	{
+		"more wishes than fit a report", func(w *world) { w.facts.Report.Truncated = &bundle.Truncated{Asked: 900} },
+		ReportTruncated, "", "900 modules", "",
+	},
 	{"an agent that went back to its former image", func(w *world) {
 		w.facts.Report.AgentProblem = "the agent rolled back its image x, which did not work, and runs y"
 	}, AgentRolledBack, "", "rolled back its image", "agent-image"},
-	{"an agent that is too old for a setting", func(w *world) { w.facts.LeftOut = []bundle.Feature{bundle.FeatureImagePullSecret} },
+	{"an agent that is too old for a setting", func(w *world) {
+		w.facts.LeftOut = []bundle.Feature{bundle.FeatureImagePullSecret}
+	},
 		AgentOutdated, "", "the agent is too old for image-pull-secret", "upgrade-and-skew"},
-	{"a bundle with a feature that the agent lacks", func(w *world) { w.refusedBundle(refusal.UnsupportedFeature) }, AgentOutdated, "", "(UnsupportedFeature)", "upgrade"},
+	{
+		"a bundle with a feature that the agent lacks", func(w *world) { w.refusedBundle(refusal.UnsupportedFeature) },
+		AgentOutdated, "", "(UnsupportedFeature)", "upgrade",
+	},
 	{"a takeover that cannot go on", func(w *world) {
-		w.kyma.Status.Runtime = &v1beta2.RuntimeStatus{Takeover: &v1beta2.TakeoverStatus{Message: "webhook x of lifecycle-manager is still there"}}
+		w.kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+			Takeover: &v1beta2.TakeoverStatus{Message: "webhook x of lifecycle-manager is still there"},
+		}
 		w.kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
 	}, TakeoverWaits, "", "webhook x", "takeover status one"},
 }
@@ -240,52 +363,75 @@ var wayScenes = []scene{
 var runtimeScenes = []scene{
 	{"nothing", func(*world) {}, "", Healthy, "", ""},
 	{"immutable fields", func(w *world) {
-		w.says("keda", "Error", `nothing of version 1.0.0 was applied: Deployment x: spec.selector: can only be changed by recreating it: keep the fields as they are`).because("keda", reason.Immutable)
+		w.says("keda", "Error",
+			`nothing of version 1.0.0 was applied: Deployment x: spec.selector: can only be changed by recreating it: keep the fields as they are`).because("keda", reason.Immutable)
 	}, ModuleImmutable, "", "module keda is Error", "kyma-pull.dev/recreate"},
 	{"objects of somebody else", func(w *world) {
-		w.says("keda", "Error", "nothing was applied: Deployment kyma-system/x: there already and not made by this module: rename it in the module, delete it, or hand it over").because("keda", reason.Conflict)
+		w.says("keda", "Error",
+			"nothing was applied: Deployment kyma-system/x: there already and not made by this module: rename it in "+
+				"the module, delete it, or hand it over").because("keda", reason.Conflict)
 	}, ModuleConflict, "", "", "kyma-pull.dev/adopt"},
 	{"a missing right", func(w *world) {
-		w.says("keda", "Error", "nothing was applied: system:serviceaccount:a:b may not create pods: grant it that, or remove the objects from the module").because("keda", reason.Forbidden)
+		w.says("keda", "Error",
+			"nothing was applied: system:serviceaccount:a:b may not create pods: grant it that, or remove the "+
+				"objects from the module").because("keda", reason.Forbidden)
 	}, ModuleForbidden, "", "", "docs/guides/rights.md"},
 	{"a quota", func(w *world) {
 		w.says("keda", "Error", `pods "x" is forbidden: exceeded quota: small`).because("keda", reason.ApplyFailed)
 	}, ModuleApplyFailed, "", "exceeded quota", ""},
 	{"an object that the API server refuses", func(w *world) {
-		w.says("keda", "Error", "nothing of version 1.0.0 was applied: Deployment x: spec.replicas: invalid").because("keda", reason.ApplyFailed)
+		w.says("keda", "Error", "nothing of version 1.0.0 was applied: Deployment x: spec.replicas: invalid").
+			because("keda", reason.ApplyFailed)
 	}, ModuleApplyFailed, "", "", ""},
 	{"an object of the agent's own", func(w *world) {
-		w.says("keda", "Error", "Role kyma-system/skr-agent: has a name that is reserved for the agent: remove it from the module").because("keda", reason.Protected)
+		w.says("keda", "Error",
+			"Role kyma-system/skr-agent: has a name that is reserved for the agent: remove it from the module").
+			because("keda", reason.Protected)
 	}, ModuleProtected, "", "", ""},
 	{"a kind that is not served", func(w *world) {
-		w.says("keda", "Error", "Foo x (foo/v1): the cluster does not know this kind").because("keda", reason.UnknownKind)
+		w.says("keda", "Error", "Foo x (foo/v1): the cluster does not know this kind").
+			because("keda", reason.UnknownKind)
 	}, ModuleKindUnknown, "", "", ""},
 	{"an image that cannot be pulled", func(w *world) {
-		w.says("keda", "Error", "not ready after 10m0s: Pod keda: ImagePullBackOff: unauthorized").because("keda", reason.ImagePull)
+		w.says("keda", "Error", "not ready after 10m0s: Pod keda: ImagePullBackOff: unauthorized").
+			because("keda", reason.ImagePull)
 	}, ModuleImagePull, "", "unauthorized", "docs/guides/secrets.md"},
 	{"images that cannot be redirected", func(w *world) {
-		w.says("keda", "Error", "annotation kyma-pull.dev/images: invalid character").because("keda", reason.ImagesBroken)
+		w.says("keda", "Error", "annotation kyma-pull.dev/images: invalid character").
+			because("keda", reason.ImagesBroken)
 	}, ModuleImages, "", "", ""},
 	{"content that is not there", func(w *world) {
-		w.says("keda", "Error", "module keda: the next version waits: fetch blob: 403").because("keda", reason.ContentMissing)
+		w.says("keda", "Error", "module keda: the next version waits: fetch blob: 403").
+			because("keda", reason.ContentMissing)
 	}, ModuleContentMissing, "", "", "kcp-publisher export r-1"},
 	{"content that cannot be rendered", func(w *world) {
 		w.says("keda", "Error", "chart keda: values: x").because("keda", reason.ContentBroken)
 	}, ModuleContentBroken, "", "values", ""},
 	{"a module that does not become ready", func(w *world) {
-		w.says("keda", "Error", "not ready after 10m0s: Deployment keda: Available: 0/1").because("keda", reason.Timeout)
+		w.says("keda", "Error", "not ready after 10m0s: Deployment keda: Available: 0/1").
+			because("keda", reason.Timeout)
 	}, ModuleNotReadyInTime, "", "0/1", ""},
-	{"a broken module", func(w *world) { w.says("mail", "Error", "Deployment mail cannot start") }, ModuleBroken, "", "module mail is Error: Deployment mail cannot start", "kubectl describe manifest"},
-	{"a module that asks for something", func(w *world) { w.says("keda", "Warning", "give it a database") }, ModuleWarning, "", "give it a database", ""},
+	{
+		"a broken module", func(w *world) { w.says("mail", "Error", "Deployment mail cannot start") }, ModuleBroken, "",
+		"module mail is Error: Deployment mail cannot start", "kubectl describe manifest",
+	},
+	{
+		"a module that asks for something", func(w *world) { w.says("keda", "Warning", "give it a database") },
+		ModuleWarning, "", "give it a database", "",
+	},
 	{"a broken module after one that asks for something", func(w *world) {
 		w.says("keda", "Warning", "give it a database").says("mail", "Error", "Deployment mail cannot start")
 	}, ModuleBroken, "", "module mail is Error", ""},
 	{"a module that is in use and shall go", func(w *world) {
 		w.facts.Published.State.Manifests = w.facts.Published.State.Manifests[1:]
 		w.facts.Published.Predicate.Removals = []string{"keda"}
-		w.says("keda", "Warning", "the module goes when its custom resources are gone, delete them: ScaledObject a/b").because("keda", reason.CustomResourcesExist)
+		w.says("keda", "Warning", "the module goes when its custom resources are gone, delete them: ScaledObject a/b").
+			because("keda", reason.CustomResourcesExist)
 	}, ModuleRemovalBlocked, "", "ScaledObject a/b", ""},
-	{"a module that is being installed", func(w *world) { w.says("keda", "Processing", "Deployment keda: 0/1") }, ModuleProcessing, "", "0/1", ""},
+	{
+		"a module that is being installed", func(w *world) { w.says("keda", "Processing", "Deployment keda: 0/1") },
+		ModuleProcessing, "", "0/1", "",
+	},
 	{"a module that is being installed for hours", func(w *world) {
 		w.says("keda", "Processing", "Deployment keda: 0/1")
 		w.kyma = *w.status()
@@ -318,7 +464,9 @@ var runtimeScenes = []scene{
 	{"a trouble that nobody knows", func(w *world) {
 		w.kyma = *w.status()
 		w.untouched, w.kyma.Status.State = true, v1beta2.StateWarning
-		w.kyma.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "False", Reason: "NotReady", Message: "the moon is full"}}
+		w.kyma.Status.Conditions = []metav1.Condition{
+			{Type: "Ready", Status: "False", Reason: "NotReady", Message: "the moon is full"},
+		}
 	}, Unexplained, "", "the moon is full", "kubectl describe kyma one"},
 	{"a Kyma that is not ready and says nothing else", func(w *world) {
 		w.kyma = *w.status()
@@ -333,25 +481,45 @@ var runtimeScenes = []scene{
 			"keda": {Rollout: "keda-regular-1", Checks: []v1beta2.CheckOutcome{slow}},
 		}
 	}, CheckFailed, "", "check latency is Failed: 0.9: above 0.5", "kcp-publisher rollout undo keda-regular-1"},
-	{"a bundle that was just published", func(w *world) { w.pending(10 * time.Second) }, BundlePending, "", "waiting for the runtime to report bundle 7", "wait a minute"},
+	{
+		"a bundle that was just published", func(w *world) { w.pending(10 * time.Second) }, BundlePending, "",
+		"waiting for the runtime to report bundle 7", "wait a minute",
+	},
 	{"a bundle that changes no module and was just published", func(w *world) {
 		w.kyma = *w.pending(time.Minute).status()
 		w.untouched, w.kyma.Status.State = true, v1beta2.StateReady
-		meta.SetStatusCondition(&w.kyma.Status.Conditions, metav1.Condition{Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonReady})
+		meta.SetStatusCondition(&w.kyma.Status.Conditions, metav1.Condition{
+			Type: v1beta2.ConditionReady, Status: metav1.ConditionTrue, Reason: v1beta2.ReasonReady,
+		})
 		for i := range w.kyma.Status.Modules {
 			w.kyma.Status.Modules[i].State = v1beta2.StateReady
 		}
 	}, "", Healthy, "", ""},
-	{"a bundle that the runtime does not take", func(w *world) { w.pending(45 * time.Minute) }, BundleNotTaken, "", "bundle 7", "logs"},
+	{
+		"a bundle that the runtime does not take", func(w *world) { w.pending(45 * time.Minute) }, BundleNotTaken, "",
+		"bundle 7", "logs",
+	},
 	{"a bundle that is still to be carried", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
 		w.facts.Carried, w.facts.Silence = true, 90*24*time.Hour
 		w.pending(24 * time.Hour)
 	}, CarryPending, "", "carried", "kcp-publisher export r-1"},
-	{"a certificate that was renewed in time", func(w *world) { w.certified(31*24*time.Hour, 59*24*time.Hour) }, "", Healthy, "", ""},
-	{"a certificate that is not renewed", func(w *world) { w.certified(61*24*time.Hour, 29*24*time.Hour) }, CertificateExpiresSoon, "", "expires at 2026-06-02T12:00:00Z", "enrollment key"},
-	{"a short certificate that was just issued", func(w *world) { w.certified(time.Minute, 59*time.Minute) }, "", Healthy, "", ""},
-	{"a certificate that has expired", func(w *world) { w.certified(91*24*time.Hour, -24*time.Hour) }, CertificateExpired, "", "expired at 2026-05-03T12:00:00Z", "skr-agent"},
+	{
+		"a certificate that was renewed in time", func(w *world) { w.certified(31*24*time.Hour, 59*24*time.Hour) }, "",
+		Healthy, "", "",
+	},
+	{
+		"a certificate that is not renewed", func(w *world) { w.certified(61*24*time.Hour, 29*24*time.Hour) },
+		CertificateExpiresSoon, "", "expires at 2026-06-02T12:00:00Z", "enrollment key",
+	},
+	{
+		"a short certificate that was just issued", func(w *world) { w.certified(time.Minute, 59*time.Minute) }, "",
+		Healthy, "", "",
+	},
+	{
+		"a certificate that has expired", func(w *world) { w.certified(91*24*time.Hour, -24*time.Hour) },
+		CertificateExpired, "", "expired at 2026-05-03T12:00:00Z", "skr-agent",
+	},
 	{"a module that is broken while the certificate ends", func(w *world) {
 		w.certified(61*24*time.Hour, 29*24*time.Hour).says("keda", "Error", "x")
 	}, ModuleBroken, "", "", ""},
@@ -361,7 +529,8 @@ var runtimeScenes = []scene{
 	}, WatcherNotServed, "", "no such kind", ""},
 	{"an upgrade that waits for its window", func(w *world) {
 		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
-		w.facts.Report.Modules[0].Message = "the upgrade to version 1.0.0 requires downtime and waits for the maintenance window from a to b"
+		w.facts.Report.Modules[0].Message = "the upgrade to version 1.0.0 requires downtime and waits for the " +
+			"maintenance window from a to b"
 	}, WindowAwaited, "", "module keda stays at version 0.9.0: the upgrade", "skipMaintenanceWindows"},
 	{"a runtime that waits for its window and is not heard any more", func(w *world) {
 		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
@@ -369,10 +538,15 @@ var runtimeScenes = []scene{
 	}, NotHeard, "", "", "kubectl get pods"},
 	{"an upgrade without a window", func(w *world) {
 		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
-		w.facts.Report.Modules[0].Message = "the upgrade to version 1.0.0 requires downtime and has no maintenance window ahead: ask for one"
+		w.facts.Report.Modules[0].Message = "the upgrade to version 1.0.0 requires downtime and has no maintenance " +
+			"window ahead: ask for one"
 		w.facts.Report.Modules[0].Reason = reason.WindowMissing
 	}, WindowMissing, "", "", ""},
-	{"a rollout whose wave is to come", func(w *world) { w.rollout(v1alpha1.RolloutProgressing) }, RolloutHolds, "", "module keda is Ready in version 1.0.0: rollout keda-regular-1 holds version 1.1.0: wave all", "rollout show keda-regular-1"},
+	{
+		"a rollout whose wave is to come", func(w *world) { w.rollout(v1alpha1.RolloutProgressing) }, RolloutHolds, "",
+		"module keda is Ready in version 1.0.0: rollout keda-regular-1 holds version 1.1.0: wave all",
+		"rollout show keda-regular-1",
+	},
 	{"a paused rollout", func(w *world) {
 		w.rollout(v1alpha1.RolloutPaused, func(r *v1alpha1.Rollout) { r.Status.Message = "it is paused" })
 	}, RolloutPaused, "", "holds version 1.1.0: wave all; it is paused", "rollout resume keda-regular-1"},
@@ -383,13 +557,23 @@ var runtimeScenes = []scene{
 	}, RolloutPaused, "", "holds version 1.1.0: wave all waits for its approval", "rollout approve keda-regular-1 all"},
 	{"a rollout that somebody undid", func(w *world) {
 		w.given().rollout(v1alpha1.RolloutRolledBack, func(r *v1alpha1.Rollout) { r.Spec.Undo = true })
-	}, RolloutTookBack, "", "took version 1.1.0 back; it was undone on request", "no action needed: an operator undid the rollout"},
+	}, RolloutTookBack, "", "took version 1.1.0 back; it was undone on request",
+		"no action needed: an operator undid the rollout"},
 	{"a runtime that somebody suspended", func(w *world) {
 		w.kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 	}, Suspension, "", "publishing to the runtime is suspended", "resume"},
-	{"a rollout that was stopped before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutStopped) }, RolloutStopped, "", "it was stopped", "rollout show keda-regular-1"},
-	{"a rollout that took the version back here", func(w *world) { w.given().rollout(v1alpha1.RolloutRolledBack) }, RolloutTookBack, "", "took version 1.1.0 back", "rollout show keda-regular-1"},
-	{"a rollout that was rolled back before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutRolledBack) }, RolloutWithdrawn, "", "was rolled back: version 1.1.0 goes to no further runtime", "no action needed"},
+	{
+		"a rollout that was stopped before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutStopped) },
+		RolloutStopped, "", "it was stopped", "rollout show keda-regular-1",
+	},
+	{
+		"a rollout that took the version back here", func(w *world) { w.given().rollout(v1alpha1.RolloutRolledBack) },
+		RolloutTookBack, "", "took version 1.1.0 back", "rollout show keda-regular-1",
+	},
+	{
+		"a rollout that was rolled back before this runtime", func(w *world) { w.rollout(v1alpha1.RolloutRolledBack) },
+		RolloutWithdrawn, "", "was rolled back: version 1.1.0 goes to no further runtime", "no action needed",
+	},
 	{"a rollout that went through", func(w *world) { w.rollout(v1alpha1.RolloutSucceeded) }, "", Healthy, "", ""},
 	{"a broken module that a stopped rollout gave", func(w *world) {
 		w.given().rollout(v1alpha1.RolloutStopped).says("keda", "Error", "Deployment keda cannot start")

@@ -44,7 +44,8 @@ func certificatesEnd(in Input) string {
 	all := 0
 	for i := range in.Kymas {
 		kyma := &in.Kymas[i]
-		if !plan.Reports(kyma) || plan.Skipped(kyma) || !kyma.DeletionTimestamp.IsZero() || certificateEnds(&known{kyma: kyma, now: in.Now}) == nil {
+		if !plan.Reports(kyma) || plan.Skipped(kyma) || !kyma.DeletionTimestamp.IsZero() ||
+			certificateEnds(&known{kyma: kyma, now: in.Now}) == nil {
 			continue
 		}
 		if all++; all <= certificatesNamed {
@@ -73,7 +74,13 @@ func certificateEnds(k *known) *found {
 	case !until.After(from) || k.now.Before(due):
 		return nil
 	case !k.now.Before(until):
-		return &found{situation: CertificateExpired, since: until, message: "the agent's certificate expired at " + until.UTC().Format(time.RFC3339)}
+		return &found{
+			situation: CertificateExpired, since: until, message: "the agent's certificate expired at " +
+				until.UTC().Format(time.RFC3339),
+		}
 	}
-	return &found{situation: CertificateExpiresSoon, since: due, message: "the agent's certificate expires at " + until.UTC().Format(time.RFC3339) + ", and was not renewed"}
+	return &found{
+		situation: CertificateExpiresSoon, since: due, message: "the agent's certificate expires at " +
+			until.UTC().Format(time.RFC3339) + ", and was not renewed",
+	}
 }

@@ -11,7 +11,8 @@ import (
 // HealthyUntil returns the time until which Judge finds a runtime healthy without a cause, if its Kyma does not change
 // and no rollout holds back a version. It returns zero if the runtime is not healthy now.
 func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
-	if r := kyma.Status.Runtime; r == nil || r.ID != plan.RuntimeID(kyma) || kyma.Status.State != v1beta2.StateReady || !kyma.DeletionTimestamp.IsZero() {
+	if r := kyma.Status.Runtime; r == nil || r.ID != plan.RuntimeID(kyma) || kyma.Status.State != v1beta2.StateReady ||
+		!kyma.DeletionTimestamp.IsZero() {
 		return time.Time{}
 	}
 	healthy := func(at time.Time) bool {
@@ -37,7 +38,8 @@ func changesOf(kyma *v1beta2.Kyma) []time.Time {
 	if published := kyma.Status.Runtime.Published; published != nil {
 		changes = append(changes, published.Time.Add(takenWithin))
 		if c := published.Certificate; c != nil {
-			changes = append(changes, c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore.Time)/certificateShare), c.NotAfter.Time)
+			changes = append(changes, c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore.Time)/certificateShare),
+				c.NotAfter.Time)
 		}
 	}
 	return changes

@@ -16,14 +16,18 @@ import (
 
 // rowOf returns the API server's table row of a Kyma, by the columns of the CRD.
 func rowOf(kyma *v1beta2.Kyma) Row {
-	row := Row{Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State), Skip: kyma.Labels[v1beta2.LabelSkipReconciliation], Channel: kyma.Status.ActiveChannel}
+	row := Row{
+		Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State),
+		Skip: kyma.Labels[v1beta2.LabelSkipReconciliation], Channel: kyma.Status.ActiveChannel,
+	}
 	if r := kyma.Status.Runtime; r != nil {
 		row.Runtime, row.Running = r.ID, r.Running
 		if r.Published != nil {
 			row.Published = strconv.FormatInt(r.Published.Sequence, 10)
 		}
 		if r.Observed != nil {
-			row.InForce, row.Agent, row.Kubernetes = strconv.FormatInt(r.Observed.Sequence, 10), r.Observed.AgentVersion, r.Observed.KubernetesVersion
+			row.InForce, row.Agent, row.Kubernetes = strconv.FormatInt(r.Observed.Sequence, 10),
+				r.Observed.AgentVersion, r.Observed.KubernetesVersion
 		}
 		if r.HealthyUntil != nil {
 			row.HealthyUntil = r.HealthyUntil.UTC().Format(time.RFC3339)
@@ -49,7 +53,8 @@ func TestTableRowEqualsKymaOfHealthyRuntime(t *testing.T) {
 	vouched(kyma, noon)
 	got, healthy := rowOf(kyma).Healthy(noon)
 	want := Judge(kyma, Rollouts{}, noon)
-	if !healthy || got.ID != want.ID || got.Kyma != want.Kyma || got.Namespace != want.Namespace || got.Health != want.Health || got.State != want.State || got.Reporting != want.Reporting {
+	if !healthy || got.ID != want.ID || got.Kyma != want.Kyma || got.Namespace != want.Namespace ||
+		got.Health != want.Health || got.State != want.State || got.Reporting != want.Reporting {
 		t.Errorf("got %+v, %t, want %+v", got, healthy, want)
 	}
 	until := kyma.Status.Runtime.HealthyUntil.Time
@@ -88,7 +93,8 @@ func TestUnhealthyRowIsReadInFull(t *testing.T) {
 // wantListed checks the displayed details of a healthy runtime that come from its row. No version may be held.
 func wantListed(t *testing.T, got, want Runtime, free bool) {
 	t.Helper()
-	if got.Channel != want.Channel || got.Published != want.Published || got.InForce != want.InForce || got.Agent != want.Agent || got.Kubernetes != want.Kubernetes || len(got.Modules) != len(want.Modules) {
+	if got.Channel != want.Channel || got.Published != want.Published || got.InForce != want.InForce ||
+		got.Agent != want.Agent || got.Kubernetes != want.Kubernetes || len(got.Modules) != len(want.Modules) {
 		t.Fatalf("got %+v, want %+v", got, want)
 	}
 	for i, m := range want.Modules {
@@ -130,7 +136,8 @@ func TestHealthyUntilIsKept(t *testing.T) {
 		healthy++
 		want := Judge(&kyma, rollouts, now)
 		if want.Health != Healthy || want.ID != got.ID || !want.Reporting {
-			t.Fatalf("at %s the row %+v is healthy, and its Kyma is %s by %+v: %+v", now, rowOf(&kyma), want.Health, want.Cause, kyma)
+			t.Fatalf("at %s the row %+v is healthy, and its Kyma is %s by %+v: %+v", now, rowOf(&kyma), want.Health,
+				want.Cause, kyma)
 		}
 		if listed, is := rowOf(&kyma).Listed(now); is {
 			lists++
@@ -151,28 +158,38 @@ func calm(kyma *v1beta2.Kyma, r *rand.Rand) {
 	delete(kyma.Labels, v1beta2.LabelSkipReconciliation)
 	kyma.Status.Conditions = nil
 	for _, kind := range []string{v1beta2.ConditionReady, v1beta2.ConditionReporting, v1beta2.ConditionModules} {
-		kyma.Status.Conditions = append(kyma.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "Ready"})
+		kyma.Status.Conditions = append(kyma.Status.Conditions, metav1.Condition{
+			Type: kind, Status: metav1.ConditionTrue, Reason: "Ready",
+		})
 	}
 	if r.IntN(4) == 0 {
-		kyma.Status.Conditions = append(kyma.Status.Conditions, metav1.Condition{Type: v1beta2.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "Pending"})
+		kyma.Status.Conditions = append(kyma.Status.Conditions, metav1.Condition{
+			Type: v1beta2.ConditionAccepted, Status: metav1.ConditionFalse, Reason: "Pending",
+		})
 	}
 	versions := map[string]string{}
 	for i := range kyma.Status.Modules {
 		m := &kyma.Status.Modules[i]
-		m.State, m.Maintenance, versions[m.Name] = []v1beta2.State{v1beta2.StateReady, v1beta2.StateReady, v1beta2.StateUnmanaged}[r.IntN(3)], false, m.Version
+		m.State, m.Maintenance, versions[m.Name] = []v1beta2.State{v1beta2.StateReady, v1beta2.StateReady,
+			v1beta2.StateUnmanaged}[r.IntN(3)], false, m.Version
 	}
 	kyma.Status.ActiveChannel = "regular"
 	heard := metav1.NewTime(noon.Add(-time.Duration(r.IntN(30)) * time.Hour))
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: plan.RuntimeID(kyma), Observed: &v1beta2.ObservedBundle{Time: heard, Heard: &heard}}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		ID: plan.RuntimeID(kyma), Observed: &v1beta2.ObservedBundle{Time: heard, Heard: &heard},
+	}
 	if r.IntN(2) == 0 {
 		published := noon.Add(-time.Duration(r.IntN(90)) * time.Minute)
-		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Sequence: 7, Time: metav1.NewTime(published), Versions: versions}
+		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{
+			Sequence: 7, Time: metav1.NewTime(published), Versions: versions,
+		}
 		for _, name := range []string{"keda", "mail"} {
 			kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: name, Managed: r.IntN(4) > 0})
 		}
 		if r.IntN(2) == 0 {
-			kyma.Status.Runtime.Published.Certificate = &v1beta2.CertificateLife{NotBefore: metav1.NewTime(noon.Add(-24 * time.Hour)),
-				NotAfter: metav1.NewTime(noon.Add(time.Duration(r.IntN(72)) * time.Hour))}
+			kyma.Status.Runtime.Published.Certificate = &v1beta2.CertificateLife{
+				NotBefore: metav1.NewTime(noon.Add(-24 * time.Hour)),
+				NotAfter:  metav1.NewTime(noon.Add(time.Duration(r.IntN(72)) * time.Hour))}
 		}
 	}
 }

@@ -48,7 +48,8 @@ func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
 		return
 	}
 	f.wave = status.Waves[at].Name
-	f.advice = "see its progress: kcp-publisher rollout show ROLLOUT; then approve it: kcp-publisher rollout approve ROLLOUT WAVE"
+	f.advice = "see its progress: kcp-publisher rollout show ROLLOUT; then approve it: kcp-publisher rollout approve " +
+		"ROLLOUT WAVE"
 	if why, own := strings.CutSuffix(hold.Why, ": wave "+f.wave); own {
 		f.message = ofHeld(m, why+": "+status.Message)
 	}

@@ -34,10 +34,15 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 		return Runtime{}, false
 	}
 	m := &kyma.Status.Modules[at]
-	r := judge(known{kyma: kyma, status: kyma.Status.Modules[at : at+1], one: true, now: now, holds: rollouts.holders.Of(kyma)})
+	r := judge(known{
+		kyma: kyma, status: kyma.Status.Modules[at : at+1], one: true, now: now, holds: rollouts.holders.Of(kyma),
+	})
 	if r.Cause == nil && m.State == v1beta2.StateReady && m.Message != "" {
 		k := known{kyma: kyma}
-		f := found{situation: ModuleRemark, module: m.Name, message: "module " + m.Name + " is Ready in version " + m.Version + ": " + m.Message}
+		f := found{
+			situation: ModuleRemark, module: m.Name, message: "module " + m.Name + " is Ready in version " + m.Version +
+				": " + m.Message,
+		}
 		r.Cause = k.cause(&f)
 	}
 	return r, true
@@ -53,7 +58,8 @@ type known struct {
 	now     time.Time
 	holds   map[string]plan.Hold
 	// Conditions are nil if the Kyma does not have them.
-	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers, removals, publishing *metav1.Condition
+	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers, removals,
+	publishing *metav1.Condition
 }
 
 func judge(k known) Runtime {
@@ -61,8 +67,9 @@ func judge(k known) Runtime {
 	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // the status reports its problems
 	k.readConditions()
 	r := Runtime{
-		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels, Channel: line(cmp.Or(kyma.Status.ActiveChannel, kyma.Spec.Channel)),
-		State: kyma.Status.State, Health: Healthy, Reporting: plan.Reports(kyma), Modules: k.runtimeModules(),
+		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels,
+		Channel: line(cmp.Or(kyma.Status.ActiveChannel, kyma.Spec.Channel)),
+		State:   kyma.Status.State, Health: Healthy, Reporting: plan.Reports(kyma), Modules: k.runtimeModules(),
 	}
 	if published := k.published(); published != nil {
 		r.Published = published.Sequence
@@ -71,7 +78,8 @@ func judge(k known) Runtime {
 		}
 	}
 	if s := kyma.Status.Runtime; s != nil && s.Observed != nil {
-		r.InForce, r.Agent, r.Kubernetes = s.Observed.Sequence, line(s.Observed.AgentVersion), line(s.Observed.KubernetesVersion)
+		r.InForce, r.Agent, r.Kubernetes = s.Observed.Sequence, line(s.Observed.AgentVersion),
+			line(s.Observed.KubernetesVersion)
 		heard := plan.Heard(kyma)
 		r.LastReport = &heard
 	}
@@ -89,7 +97,8 @@ func judge(k known) Runtime {
 	if r.Health == Silent && r.Cause.Situation == PublisherAbsent {
 		r.Reporting = false
 	}
-	if !kyma.DeletionTimestamp.IsZero() && (r.Health == Behind || r.Health == Healthy || r.Health == NeverReported && r.Cause.Situation == NotLookedAt) {
+	if !kyma.DeletionTimestamp.IsZero() &&
+		(r.Health == Behind || r.Health == Healthy || r.Health == NeverReported && r.Cause.Situation == NotLookedAt) {
 		r.Health = Deleting
 	}
 	return r
@@ -156,7 +165,10 @@ func of(situation Situation, c *metav1.Condition) *found {
 
 // ofModule returns a finding about a module that is not ready.
 func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
-	f := &found{situation: situation, module: m.Name, message: "module " + m.Name + " is " + string(m.State) + ": " + cmp.Or(m.Message, "no reason was reported")}
+	f := &found{
+		situation: situation, module: m.Name, message: "module " + m.Name + " is " + string(m.State) + ": " +
+			cmp.Or(m.Message, "no reason was reported"),
+	}
 	if published := k.published(); published != nil {
 		f.rollout = published.Given[m.Name].Rollout
 	}
@@ -167,7 +179,8 @@ func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
 func (k *known) cause(f *found) *Cause {
 	advice := cmp.Or(f.advice, byName[f.situation].Advice)
 	for _, name := range [...]struct{ placeholder, name string }{
-		{"RUNTIME", plan.RuntimeID(k.kyma)}, {"NAMESPACE", k.kyma.Namespace}, {"KYMA", k.kyma.Name}, {"MODULE", f.module}, {"ROLLOUT", f.rollout}, {"WAVE", f.wave},
+		{"RUNTIME", plan.RuntimeID(k.kyma)}, {"NAMESPACE", k.kyma.Namespace}, {"KYMA", k.kyma.Name},
+		{"MODULE", f.module}, {"ROLLOUT", f.rollout}, {"WAVE", f.wave},
 	} {
 		if strings.Contains(advice, name.placeholder) {
 			advice = strings.ReplaceAll(advice, name.placeholder, word(name.name, name.placeholder))

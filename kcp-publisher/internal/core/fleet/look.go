@@ -17,7 +17,10 @@ const minHeard = 3
 
 // Look evaluates a fleet.
 func Look(in Input) Fleet {
-	f := Fleet{Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)+len(in.Healthy)), Rollouts: sortedRollouts(in.Rollouts)}
+	f := Fleet{
+		Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)+len(in.Healthy)),
+		Rollouts: sortedRollouts(in.Rollouts),
+	}
 	rollouts := NewRollouts(in.Rollouts)
 	tally := NewTally()
 	for i := range in.Kymas {
@@ -28,7 +31,8 @@ func Look(in Input) Fleet {
 		tally.Add(&f.Runtimes[i])
 	}
 	slices.SortFunc(f.Runtimes, func(a, b Runtime) int {
-		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kyma, b.Kyma))
+		return cmp.Or(strings.Compare(a.ID, b.ID), strings.Compare(a.Namespace, b.Namespace),
+			strings.Compare(a.Kyma, b.Kyma))
 	})
 	f.Summary = tally.Summary()
 	f.Summary.OldestReport = oldestReport(f.Runtimes)
@@ -69,7 +73,10 @@ func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 		for n := range status.Failures {
 			status.Failures[n].Reason = text(status.Failures[n].Reason) // text from a runtime
 		}
-		sorted = append(sorted, Rollout{Name: r.Name, Namespace: r.Namespace, Spec: r.Spec, Status: status, Active: !rollout.Finished(r.Status.State)})
+		sorted = append(sorted, Rollout{
+			Name: r.Name, Namespace: r.Namespace, Spec: r.Spec, Status: status,
+			Active: !rollout.Finished(r.Status.State),
+		})
 	}
 	slices.SortStableFunc(sorted, func(a, b Rollout) int {
 		if a.Active != b.Active {
@@ -127,7 +134,8 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	for i := range policies {
 		p := &policies[i]
 		for _, at := range train.Blocked(p) {
-			message := fmt.Sprintf("train %s: module %s %s in channel %s: %s", p.Name, at.Module, at.Version, at.Channel,
+			message := fmt.Sprintf("train %s: module %s %s in channel %s: %s", p.Name, at.Module, at.Version,
+				at.Channel,
 				cmp.Or(at.Message, string(at.Reason)))
 			all = append(all, Cause{
 				Situation: TrainBlocked, Message: text(message),

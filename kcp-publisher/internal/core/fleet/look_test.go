@@ -36,7 +36,9 @@ func TestLookCountsHealthCausesAndVersions(t *testing.T) {
 	meta := v1beta2.ModuleReleaseMeta{
 		Spec: v1beta2.ModuleReleaseMetaSpec{
 			ModuleName: "keda",
-			Channels:   []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}, {Channel: "fast", Version: "1.1.0"}},
+			Channels: []v1beta2.ChannelVersion{
+				{Channel: "regular", Version: "1.0.0"}, {Channel: "fast", Version: "1.1.0"},
+			},
 		},
 	}
 	unused := v1beta2.ModuleReleaseMeta{Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "unused"}}
@@ -61,7 +63,8 @@ func TestLookCountsHealthCausesAndVersions(t *testing.T) {
 	if err != nil || string(modules) != want {
 		t.Errorf("got %s, %v\nwant %s", modules, err, want)
 	}
-	if r := f.Runtimes[0]; r.Agent != "v0.1.0" || r.Kubernetes != "v1.36.3" || r.Published != 7 || r.InForce != 7 || r.Channel != "regular" || !r.Reporting ||
+	if r := f.Runtimes[0]; r.Agent != "v0.1.0" || r.Kubernetes != "v1.36.3" || r.Published != 7 || r.InForce != 7 ||
+		r.Channel != "regular" || !r.Reporting ||
 		!r.LastReport.Equal(noon.Add(-time.Minute)) ||
 		r.Kyma != "r-1" ||
 		r.Namespace != "kcp-system" ||
@@ -107,7 +110,9 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		for i := range 4 { // each of which has something else in its way
 			kymas = append(
 				kymas,
-				kymaCalled(t, fmt.Sprint("r-", i), func(w *world) { w.certified(ago, left).says("keda", "Error", "x") }),
+				kymaCalled(t, fmt.Sprint("r-", i), func(w *world) {
+					w.certified(ago, left).says("keda", "Error", "x")
+				}),
 			)
 		}
 		return kymas
@@ -117,7 +122,8 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 	}
 	rejected.Name, rejected.Status.State = "keda-regular-1", v1alpha1.RolloutRolledBack
 	channel := func(version string) (meta v1beta2.ModuleReleaseMeta) {
-		meta.Spec.ModuleName, meta.Spec.Channels = "keda", []v1beta2.ChannelVersion{{Channel: "regular", Version: version}}
+		meta.Spec.ModuleName, meta.Spec.Channels = "keda",
+			[]v1beta2.ChannelVersion{{Channel: "regular", Version: version}}
 		return meta
 	}
 	rejecting, before := channel("1.1.0"), channel("1.0.0")
@@ -131,16 +137,27 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		in   Input
 		want Situation
 	}{
-		"Certificates that are not renewed":    {Input{Kymas: certified(61*24*time.Hour, 29*24*time.Hour)}, CertificatesEnd},
-		"Certificates that have expired":       {Input{Kymas: certified(91*24*time.Hour, -24*time.Hour)}, CertificatesEnd},
-		"Certificates that are good":           {Input{Kymas: certified(30*24*time.Hour, 60*24*time.Hour)}, ""},
-		"A root that ends in a week":           {Input{RootExpires: noon.Add(7 * 24 * time.Hour)}, RootExpiresSoon},
-		"A root that has ended":                {Input{RootExpires: noon}, RootExpired},
-		"A root that ends next year":           {Input{RootExpires: noon.Add(365 * 24 * time.Hour)}, ""},
-		"A root of which nothing is known":     {Input{}, ""},
-		"A commit that is applied by halves":   {Input{Held: "commit 123 is being applied to the control plane"}, CommitHolds},
-		"A channel with a rejected version":    {Input{Metas: []v1beta2.ModuleReleaseMeta{rejecting}, Rollouts: []v1alpha1.Rollout{rejected}}, VersionRejected},
-		"A channel with the version before":    {Input{Metas: []v1beta2.ModuleReleaseMeta{before}, Rollouts: []v1alpha1.Rollout{rejected}}, ""},
+		"Certificates that are not renewed": {
+			Input{Kymas: certified(61*24*time.Hour, 29*24*time.Hour)}, CertificatesEnd,
+		},
+		"Certificates that have expired": {
+			Input{Kymas: certified(91*24*time.Hour, -24*time.Hour)}, CertificatesEnd,
+		},
+		"Certificates that are good":       {Input{Kymas: certified(30*24*time.Hour, 60*24*time.Hour)}, ""},
+		"A root that ends in a week":       {Input{RootExpires: noon.Add(7 * 24 * time.Hour)}, RootExpiresSoon},
+		"A root that has ended":            {Input{RootExpires: noon}, RootExpired},
+		"A root that ends next year":       {Input{RootExpires: noon.Add(365 * 24 * time.Hour)}, ""},
+		"A root of which nothing is known": {Input{}, ""},
+		"A commit that is applied by halves": {
+			Input{Held: "commit 123 is being applied to the control plane"}, CommitHolds,
+		},
+		"A channel with a rejected version": {
+			Input{Metas: []v1beta2.ModuleReleaseMeta{rejecting}, Rollouts: []v1alpha1.Rollout{rejected}},
+			VersionRejected,
+		},
+		"A channel with the version before": {
+			Input{Metas: []v1beta2.ModuleReleaseMeta{before}, Rollouts: []v1alpha1.Rollout{rejected}}, "",
+		},
 		"A train that needs an operator":       {Input{Trains: trainWith(v1alpha1.WaitTooManyFailures)}, TrainBlocked},
 		"A train that waits for its time":      {Input{Trains: trainWith(v1alpha1.WaitTimeNotReached)}, ""},
 		"Three of four runtimes that are gone": {Input{Kymas: silent(3)}, FleetSilent},
@@ -153,7 +170,8 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 			if len(f.Warnings) > 0 {
 				got = f.Warnings[0].Situation
 			}
-			if got != c.want || len(f.Warnings) > 1 || got != "" && (f.Warnings[0].Message == "" || f.Warnings[0].Advice == "") {
+			if got != c.want || len(f.Warnings) > 1 || got != "" &&
+				(f.Warnings[0].Message == "" || f.Warnings[0].Advice == "") {
 				t.Errorf("got %+v, want %s", f.Warnings, c.want)
 			}
 		})
@@ -163,7 +181,9 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 func TestCertificateWarningNamesSomeRuntimes(t *testing.T) {
 	var kymas []v1beta2.Kyma
 	add := func(id string, change func(*world)) {
-		kymas = append(kymas, kymaCalled(t, id, func(w *world) { change(w.certified(61*24*time.Hour, 29*24*time.Hour)) }))
+		kymas = append(kymas, kymaCalled(t, id, func(w *world) {
+			change(w.certified(61*24*time.Hour, 29*24*time.Hour))
+		}))
 	}
 	for i := range 5 {
 		add(fmt.Sprint("r-", i), func(*world) {})
@@ -194,7 +214,8 @@ func TestTallyOfChangesEqualsLook(t *testing.T) {
 	add(&after)
 	tally.Remove(&first)
 	look := Look(Input{Kymas: []v1beta2.Kyma{after, other}, Now: noon})
-	if got, want := fmt.Sprint(tally.Summary(), tally.Modules(nil)), fmt.Sprint(look.Summary, look.Modules); got != want {
+	if got, want := fmt.Sprint(tally.Summary(), tally.Modules(nil)),
+		fmt.Sprint(look.Summary, look.Modules); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
@@ -208,10 +229,9 @@ func TestTextOfRuntimesIsBoundedAndPrintable(t *testing.T) {
 	w.facts.Published.State.Manifests = append(w.facts.Published.State.Manifests, manifest("$(reboot); MODULE\n"))
 	w.facts.Report.Modules = append(w.facts.Report.Modules, ready("$(reboot); MODULE\n"))
 	w.status()
-	w.kyma.Status.Modules = append(
-		w.kyma.Status.Modules,
-		v1beta2.ModuleStatus{Name: hostile, Version: hostile, Channel: hostile, State: "Error", Message: hostile},
-	)
+	w.kyma.Status.Modules = append(w.kyma.Status.Modules, v1beta2.ModuleStatus{
+		Name: hostile, Version: hostile, Channel: hostile, State: "Error", Message: hostile,
+	})
 	w.untouched = true
 	w.rollout(v1alpha1.RolloutStopped, func(r *v1alpha1.Rollout) {
 		r.Status.Message, r.Status.Failures = hostile, []v1alpha1.RuntimeFailure{{Runtime: "r-1", Reason: hostile}}
@@ -229,7 +249,8 @@ func TestTextOfRuntimesIsBoundedAndPrintable(t *testing.T) {
 
 func TestNamesInAdviceAreSafeForAShell(t *testing.T) {
 	for name, want := range map[string]string{
-		"keda": "keda", "kyma-system/keda_1.x": "kyma-system/keda_1.x", "$(reboot)": "MODULE", "a b": "MODULE", "a;b": "MODULE", "": "MODULE", "-rf": "MODULE", "a\nb": "MODULE",
+		"keda": "keda", "kyma-system/keda_1.x": "kyma-system/keda_1.x", "$(reboot)": "MODULE", "a b": "MODULE",
+		"a;b": "MODULE", "": "MODULE", "-rf": "MODULE", "a\nb": "MODULE",
 		strings.Repeat("a", 300): "MODULE",
 	} {
 		if got := word(name, "MODULE"); got != want {

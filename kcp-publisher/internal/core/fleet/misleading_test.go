@@ -28,7 +28,9 @@ func TestModuleTextDoesNotChangeTheSituation(t *testing.T) {
 			}
 		}
 	}
-	states := map[reason.Reason]v1beta2.State{reason.CustomResourcesExist: v1beta2.StateWarning, reason.ReportsWarning: v1beta2.StateWarning}
+	states := map[reason.Reason]v1beta2.State{
+		reason.CustomResourcesExist: v1beta2.StateWarning, reason.ReportsWarning: v1beta2.StateWarning,
+	}
 	for _, text := range texts {
 		for _, why := range append([]reason.Reason{""}, reason.Modules...) {
 			state := states[why]

@@ -19,7 +19,12 @@ import (
 func randomKyma(r *rand.Rand) v1beta2.Kyma {
 	one := func(all ...string) string { return all[r.IntN(len(all))] }
 	maybe := func(n int) bool { return r.IntN(n) == 0 }
-	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: one("one", "two"), Namespace: "kcp-system", Labels: map[string]string{}, Annotations: map[string]string{}}}
+	kyma := v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: one("one", "two"), Namespace: "kcp-system", Labels: map[string]string{},
+			Annotations: map[string]string{},
+		},
+	}
 	if maybe(2) {
 		kyma.Annotations[v1beta2.AnnotationCarried] = one("true", "2160h", "soon")
 	}
@@ -29,13 +34,19 @@ func randomKyma(r *rand.Rand) v1beta2.Kyma {
 	if maybe(4) {
 		kyma.DeletionTimestamp = &metav1.Time{Time: noon.Add(-time.Duration(r.IntN(50)) * time.Hour)}
 	}
-	reasons := []string{"Ready", "NotReady", "PublishFailed", "Reported", "NeverReported", "Silent", "ReportRefused", "ClockBehind", "Carried", "Accepted", "Pending", "BundleRefused", "Expired",
-		"StorageRefused", "BundleMissing", "BundleForeign", "NotSealed", "NotWritten", "RolledBack", "NotWatched", "", "Whatever"}
-	for _, kind := range []string{"Ready", "Reporting", "Accepted", "Modules", "ModuleCatalog", "Registry", "Agent", "Synced", "Secrets", "SKRWebhook", "Other"} {
+	reasons := []string{"Ready", "NotReady", "PublishFailed", "Reported", "NeverReported", "Silent", "ReportRefused",
+		"ClockBehind", "Carried", "Accepted", "Pending", "BundleRefused", "Expired",
+		"StorageRefused", "BundleMissing", "BundleForeign", "NotSealed", "NotWritten", "RolledBack", "NotWatched", "",
+		"Whatever"}
+	for _, kind := range []string{"Ready", "Reporting", "Accepted", "Modules", "ModuleCatalog", "Registry", "Agent",
+		"Synced", "Secrets", "SKRWebhook", "Other"} {
 		if maybe(3) {
 			continue
 		}
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionStatus(one("True", "False", "Unknown")), Reason: one(reasons...), Message: one("", "(", "()", "refused (Revoked): x", "runtime id x", "\x1b[2J", "its report cannot be read")}
+		c := metav1.Condition{
+			Type: kind, Status: metav1.ConditionStatus(one("True", "False", "Unknown")), Reason: one(reasons...),
+			Message: one("", "(", "()", "refused (Revoked): x", "runtime id x", "\x1b[2J", "its report cannot be read"),
+		}
 		if maybe(2) {
 			c.LastTransitionTime = metav1.NewTime(noon.Add(-time.Duration(r.IntN(50)) * time.Hour))
 		}
@@ -43,8 +54,10 @@ func randomKyma(r *rand.Rand) v1beta2.Kyma {
 	}
 	for _, name := range []string{"keda", "mail", "\x1b[2J"} {
 		if maybe(2) {
-			kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{Name: name, Version: one("", "1.0.0", "x"), Maintenance: maybe(4),
-				State: v1beta2.State(one("", "Ready", "Processing", "Error", "Warning", "Deleting", "Unmanaged")), Message: one("", "x", "is unknown", "\u202e")})
+			kyma.Status.Modules = append(kyma.Status.Modules,
+				v1beta2.ModuleStatus{Name: name, Version: one("", "1.0.0", "x"), Maintenance: maybe(4),
+					State:   v1beta2.State(one("", "Ready", "Processing", "Error", "Warning", "Deleting", "Unmanaged")),
+					Message: one("", "x", "is unknown", "\u202e")})
 		}
 	}
 	if maybe(4) {
@@ -52,10 +65,14 @@ func randomKyma(r *rand.Rand) v1beta2.Kyma {
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: one("", "r-1")}
 	if maybe(2) {
-		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Sequence: 7, Time: metav1.NewTime(noon.Add(-time.Duration(r.IntN(90)) * time.Minute))}
+		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{
+			Sequence: 7, Time: metav1.NewTime(noon.Add(-time.Duration(r.IntN(90)) * time.Minute)),
+		}
 	}
 	if maybe(2) {
-		kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{Time: metav1.NewTime(noon.Add(-time.Duration(r.IntN(50)) * time.Hour)), AgentVersion: "\x1b"}
+		kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{
+			Time: metav1.NewTime(noon.Add(-time.Duration(r.IntN(50)) * time.Hour)), AgentVersion: "\x1b",
+		}
 	}
 	if maybe(4) {
 		kyma.Status.Runtime.Takeover = &v1beta2.TakeoverStatus{Message: one("", "x")}

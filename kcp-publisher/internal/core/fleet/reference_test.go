@@ -20,7 +20,8 @@ var healthMeanings = map[Health]string{
 	Suspended:     "nothing is published, by the Kyma's label",
 	Deleting:      "the Kyma is deleted, and its modules are being removed",
 	Behind:        "what was published is not in force yet, or modules are not ready yet",
-	Healthy:       "what was published runs, and all of it is ready; a rollout or a window may keep a newer version back",
+	Healthy: "what was published runs, and all of it is ready; a rollout or a window may keep a newer version " +
+		"back",
 }
 
 // page returns the reference page of all situations.
@@ -97,14 +98,17 @@ func TestReferenceListsEverySituation(t *testing.T) {
 	}
 	has, err := os.ReadFile(path)
 	if err != nil || string(has) != page() {
-		t.Errorf("docs/reference/situations.md differs from the table, %v: go test ./kcp-publisher/internal/core/fleet -update, and review the difference", err)
+		t.Errorf(
+			"docs/reference/situations.md differs from the table, %v: go test ./kcp-publisher/internal/core/fleet "+
+				"-update, and review the difference", err)
 	}
 }
 
 func TestSituationsHaveOneShortDescription(t *testing.T) {
 	seen := map[Situation]bool{}
 	for _, d := range Descriptions() {
-		if seen[d.Situation] || d.Situation == "" || d.Meaning == "" || d.Advice == "" || len(d.Advice) > 300 || strings.Contains(d.Meaning+d.Advice, "|") {
+		if seen[d.Situation] || d.Situation == "" || d.Meaning == "" || d.Advice == "" || len(d.Advice) > 300 ||
+			strings.Contains(d.Meaning+d.Advice, "|") {
 			t.Errorf("%+v", d)
 		}
 		seen[d.Situation] = true
@@ -120,7 +124,9 @@ func TestSituationsHaveOneShortDescription(t *testing.T) {
 
 // The first of two situations is the cause, so problems that resolve by themselves must not hide others.
 func TestSelfResolvingSituationsComeLast(t *testing.T) {
-	rank := map[Health]int{Failing: 0, Silent: 0, NeverReported: 0, Suspended: 0, Deleting: 1, Behind: 2, Healthy: 3, "": 4}
+	rank := map[Health]int{
+		Failing: 0, Silent: 0, NeverReported: 0, Suspended: 0, Deleting: 1, Behind: 2, Healthy: 3, "": 4,
+	}
 	before := Description{Health: Failing}
 	for _, d := range Descriptions() {
 		if rank[d.Health] < rank[before.Health] {

@@ -18,7 +18,8 @@ func TestRefusalReasonDecidesTheSituation(t *testing.T) {
 		for _, message := range []string{"the runtime refused it", "the runtime refused it (Whatever): (Expired)"} {
 			kyma := newWorld(t).refusedBundle(refusal.Reason(why)).status()
 			meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionAccepted).Message = message
-			if got := Judge(kyma, Rollouts{}, noon); got.Cause == nil || got.Cause.Situation != situation || got.Cause.Message != message {
+			if got := Judge(kyma, Rollouts{}, noon); got.Cause == nil || got.Cause.Situation != situation ||
+				got.Cause.Message != message {
 				t.Errorf("%s with %q: got %+v, want %s", why, message, got.Cause, situation)
 			}
 		}

@@ -23,10 +23,12 @@ type Row struct {
 // Kyma is neither suspended nor deleted. The Kymas of all other runtimes must be read in full.
 func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	until, err := time.Parse(time.RFC3339, r.HealthyUntil)
-	if err != nil || !now.Before(until) || r.State != string(v1beta2.StateReady) || r.Runtime == "" || r.Skip != "" || r.Deleted != "" {
+	if err != nil || !now.Before(until) || r.State != string(v1beta2.StateReady) || r.Runtime == "" || r.Skip != "" ||
+		r.Deleted != "" {
 		return Runtime{}, false
 	}
-	return Runtime{ID: line(r.Runtime), Namespace: r.Namespace, Kyma: r.Name, State: v1beta2.StateReady, Health: Healthy, Reporting: true}, true
+	return Runtime{ID: line(r.Runtime), Namespace: r.Namespace, Kyma: r.Name, State: v1beta2.StateReady,
+		Health: Healthy, Reporting: true}, true
 }
 
 // Listed is Healthy with the displayed details of a runtime: its modules, channel, bundles and versions. It reports

@@ -40,7 +40,8 @@ type found struct {
 // rules are the checks in the order of a bundle's path. The first finding is the cause. Problems that resolve by
 // themselves come last, so they do not hide others. A rule returns nil without a finding.
 var rules = []func(*known) *found{
-	suspended, notLookedAt, unpublishable, unsealed, removalsHeld, commitHeld, unresolved, tamperedRegistry, reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
+	suspended, notLookedAt, unpublishable, unsealed, removalsHeld, commitHeld, unresolved, tamperedRegistry,
+	reportRefused, neverReported, bundleRefused, notHeard, clockBehind, unsynced,
 	unwritten, truncated, agentRolledBack, agentOutdated, takeoverWaits, brokenModule, failedCheck,
 	notTaken, stuckModule, unexplained, deleting, lostInRegistry, pending, processingModule,
 	notReady, certificateEnds, unwatched, awaitsWindow, held,
@@ -50,7 +51,10 @@ func suspended(k *known) *found {
 	if !plan.Skipped(k.kyma) {
 		return nil
 	}
-	f := &found{situation: Suspension, message: "publishing to the runtime is suspended by the label " + v1beta2.LabelSkipReconciliation}
+	f := &found{
+		situation: Suspension, message: "publishing to the runtime is suspended by the label " +
+			v1beta2.LabelSkipReconciliation,
+	}
 	if reason := k.kyma.Annotations[v1beta2.AnnotationSuspendReason]; reason != "" {
 		f.message += ": " + reason
 	}
@@ -62,7 +66,8 @@ func suspended(k *known) *found {
 // managed fields. Both are empty if unknown, for example for a Kyma from a cache.
 func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	for _, entry := range kyma.ManagedFields {
-		if entry.Time != nil && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+v1beta2.LabelSkipReconciliation+`"`) {
+		if entry.Time != nil && entry.FieldsV1 != nil &&
+			strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+v1beta2.LabelSkipReconciliation+`"`) {
 			return line(entry.Manager), entry.Time.Time
 		}
 	}
@@ -73,7 +78,10 @@ func notLookedAt(k *known) *found {
 	if k.ready != nil {
 		return nil
 	}
-	return &found{situation: NotLookedAt, message: "no publisher has reconciled this Kyma yet: check that one is running", since: k.kyma.CreationTimestamp.Time}
+	return &found{
+		situation: NotLookedAt, message: "no publisher has reconciled this Kyma yet: check that one is running",
+		since: k.kyma.CreationTimestamp.Time,
+	}
 }
 
 func unpublishable(k *known) *found {
@@ -178,7 +186,8 @@ func notHeard(k *known) *found {
 		return nil
 	}
 	return &found{situation: PublisherAbsent, since: noted,
-		message: "the runtime was last recorded at " + noted.UTC().Format(time.RFC3339) + ", but reporting runtimes are recorded every day: no publisher is reading reports"}
+		message: "the runtime was last recorded at " + noted.UTC().Format(time.RFC3339) +
+			", but reporting runtimes are recorded every day: no publisher is reading reports"}
 }
 
 func clockBehind(k *known) *found {
@@ -263,7 +272,10 @@ func deleting(k *known) *found {
 	if k.kyma.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	f := &found{situation: DeletionWaits, message: "the Kyma is deleted and waits for its runtime to remove the modules", since: k.kyma.DeletionTimestamp.Time}
+	f := &found{
+		situation: DeletionWaits, message: "the Kyma is deleted and waits for its runtime to remove the modules",
+		since: k.kyma.DeletionTimestamp.Time,
+	}
 	if m := k.firstUnready(); m != nil && m.Message != "" {
 		f.message, f.module = f.message+": module "+m.Name+": "+m.Message, m.Name
 	}
@@ -284,7 +296,8 @@ func (k *known) unreported() *v1beta2.PublishedBundle {
 // notTaken checks for a bundle that a reporting runtime should have reported by now.
 func notTaken(k *known) *found {
 	published := k.unreported()
-	if published == nil || k.accepted.Reason == v1beta2.ReasonCarried || !plan.Reports(k.kyma) || k.now.Sub(published.Time.Time) <= takenWithin {
+	if published == nil || k.accepted.Reason == v1beta2.ReasonCarried || !plan.Reports(k.kyma) ||
+		k.now.Sub(published.Time.Time) <= takenWithin {
 		return nil
 	}
 	return &found{situation: BundleNotTaken, message: k.accepted.Message, since: published.Time.Time}
@@ -345,7 +358,8 @@ func processingModule(k *known) *found {
 // unexplained checks for a Kyma with a problem that no other rule explains. An unknown problem must not count as
 // healthy.
 func unexplained(k *known) *found {
-	if state := k.kyma.Status.State; k.one || k.ready.Status == metav1.ConditionTrue || state != v1beta2.StateError && state != v1beta2.StateWarning {
+	if state := k.kyma.Status.State; k.one || k.ready.Status == metav1.ConditionTrue || state != v1beta2.StateError &&
+		state != v1beta2.StateWarning {
 		return nil
 	}
 	return of(Unexplained, k.ready)

@@ -13,11 +13,15 @@ import (
 // runningWorld returns a healthy Kyma with modules in version 1.0.0.
 func runningWorld(modules ...string) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{Status: v1beta2.KymaStatus{ActiveChannel: "regular", State: v1beta2.StateReady,
-		Runtime: &v1beta2.RuntimeStatus{ID: "one", Observed: &v1beta2.ObservedBundle{Sequence: 6, AgentVersion: "v1", KubernetesVersion: "v1.36.3"},
+		Runtime: &v1beta2.RuntimeStatus{ID: "one", Observed: &v1beta2.ObservedBundle{
+			Sequence: 6, AgentVersion: "v1", KubernetesVersion: "v1.36.3",
+		},
 			Published: &v1beta2.PublishedBundle{Sequence: 7, Versions: map[string]string{"mandatory": "2.0.0"}}}}}
 	for _, name := range modules {
 		kyma.Status.Runtime.Published.Versions[name] = "1.0.0"
-		kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{Name: name, Version: "1.0.0", State: v1beta2.StateReady})
+		kyma.Status.Modules = append(kyma.Status.Modules, v1beta2.ModuleStatus{
+			Name: name, Version: "1.0.0", State: v1beta2.StateReady,
+		})
 	}
 	return kyma
 }
@@ -36,12 +40,20 @@ func TestRunning(t *testing.T) {
 		kyma *v1beta2.Kyma
 		want string
 	}{
-		"two":                       {runningWorld("keda", "mail"), "7:keda=1.0.0,mail=1.0.0"},
-		"none":                      {runningWorld(), "7"},
-		"one is not looked after":   {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateUnmanaged }), "7:keda=1.0.0,mail=1.0.0=Unmanaged"},
-		"of one nothing is known":   {change(func(k *v1beta2.Kyma) { k.Status.Modules[0].State, k.Status.Modules[0].Version = "Unmanaged", "" }), "7:keda==Unmanaged,mail=1.0.0"},
-		"one has another version":   {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Version = "0.9.0" }), ""},
-		"one is in trouble":         {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateWarning }), ""},
+		"two":  {runningWorld("keda", "mail"), "7:keda=1.0.0,mail=1.0.0"},
+		"none": {runningWorld(), "7"},
+		"one is not looked after": {
+			change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateUnmanaged }),
+			"7:keda=1.0.0,mail=1.0.0=Unmanaged",
+		},
+		"of one nothing is known": {
+			change(func(k *v1beta2.Kyma) { k.Status.Modules[0].State, k.Status.Modules[0].Version = "Unmanaged", "" }),
+			"7:keda==Unmanaged,mail=1.0.0",
+		},
+		"one has another version": {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Version = "0.9.0" }), ""},
+		"one is in trouble": {
+			change(func(k *v1beta2.Kyma) { k.Status.Modules[1].State = v1beta2.StateWarning }), "",
+		},
 		"a name that no module has": {change(func(k *v1beta2.Kyma) { k.Status.Modules[1].Name = "a=b" }), ""},
 		"too many to be listed":     {runningWorld(many...), ""},
 		"nothing is published":      {change(func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }), ""},
@@ -55,7 +67,9 @@ func TestRunning(t *testing.T) {
 		}
 		sequence, modules, ok := readRunning(got)
 		want := Judge(c.kyma, Rollouts{}, noon).Modules
-		same := func(a, b RuntimeModule) bool { return a.Name == b.Name && a.Version == b.Version && a.State == b.State }
+		same := func(a, b RuntimeModule) bool {
+			return a.Name == b.Name && a.Version == b.Version && a.State == b.State
+		}
 		if !ok || sequence != "7" || !slices.EqualFunc(modules, want, same) {
 			t.Errorf("%s: read back as %s %+v, %t", name, sequence, modules, ok)
 		}
@@ -63,8 +77,12 @@ func TestRunning(t *testing.T) {
 }
 
 func TestIncompleteRowIsReadInFull(t *testing.T) {
-	whole := Row{Name: "one", Runtime: "one", State: "Ready", HealthyUntil: "2026-05-05T12:00:00Z", Running: "7:keda=1.0.0", Channel: "regular", Published: "7", InForce: "6"}
-	if r, listed := whole.Listed(noon); !listed || len(r.Modules) != 1 || r.Modules[0].Version != "1.0.0" || r.Published != 7 || r.InForce != 6 || r.Channel != "regular" {
+	whole := Row{
+		Name: "one", Runtime: "one", State: "Ready", HealthyUntil: "2026-05-05T12:00:00Z", Running: "7:keda=1.0.0",
+		Channel: "regular", Published: "7", InForce: "6",
+	}
+	if r, listed := whole.Listed(noon); !listed || len(r.Modules) != 1 || r.Modules[0].Version != "1.0.0" ||
+		r.Published != 7 || r.InForce != 6 || r.Channel != "regular" {
 		t.Fatalf("got %+v, %t", r, listed)
 	}
 	for name, change := range map[string]func(*Row){
@@ -87,7 +105,8 @@ func TestIncompleteRowIsReadInFull(t *testing.T) {
 
 func TestRolloutMayHoldOnlyOtherVersions(t *testing.T) {
 	for state, want := range map[v1alpha1.RolloutState][2]bool{ // for version 1.0.0 and for 1.1.0, its target
-		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false}, v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},
+		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false},
+		v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},
 	} {
 		rollouts := NewRollouts(newWorld(t).rollout(state).rollouts)
 		for i, version := range []string{"1.0.0", "1.1.0"} {

@@ -143,8 +143,8 @@ const (
 	CommitHolds  Situation = "CommitHolds"
 )
 
-// Description explains a situation to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT, POLICY and WAVE in its advice are
-// placeholders.
+// Description explains a situation to an operator. RUNTIME, NAMESPACE, KYMA, MODULE, ROLLOUT, POLICY and WAVE in its
+// advice are placeholders.
 type Description struct {
 	Situation Situation
 	// Health is that of a runtime whose first cause it is, empty for warnings of the whole fleet.

@@ -47,7 +47,8 @@ func word(name, placeholder string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._/", r)
 	}
-	if name == "" || len(name) > maxLineBytes || name[0] == '-' || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
+	if name == "" || len(name) > maxLineBytes || name[0] == '-' ||
+		strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
 		return placeholder
 	}
 	return name

@@ -108,7 +108,10 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 		all = append(all, noted(&r.History[i], observed, r.Published.Digest))
 	}
 	if p := r.Published; !slices.ContainsFunc(all, func(b Bundle) bool { return b.Digest == p.Digest }) {
-		all = append(all, Bundle{Epoch: p.Epoch, Sequence: p.Sequence, Digest: line(p.Digest), Published: p.Time.Time, Commit: line(p.Commit), Outcome: outcomeOf(p.Digest, observed, p.Digest)})
+		all = append(all, Bundle{
+			Epoch: p.Epoch, Sequence: p.Sequence, Digest: line(p.Digest), Published: p.Time.Time,
+			Commit: line(p.Commit), Outcome: outcomeOf(p.Digest, observed, p.Digest),
+		})
 	}
 	for i := range chain.Bundles {
 		all = signed(all, &chain.Bundles[i], observed, r.Published.Digest)
@@ -128,11 +131,14 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 // noted returns a bundle from its record in the status.
 func noted(b *v1beta2.BundleRecord, observed, newest string) Bundle {
 	one := Bundle{
-		Epoch: b.Epoch, Sequence: b.Sequence, Digest: line(b.Digest), Published: b.Published.Time, Commit: line(b.Commit), More: b.More,
+		Epoch: b.Epoch, Sequence: b.Sequence, Digest: line(b.Digest), Published: b.Published.Time,
+		Commit: line(b.Commit), More: b.More,
 		Noted: true, State: b.State, Refused: line(b.Refused), Outcome: outcomeOf(b.Digest, observed, newest),
 	}
 	for _, c := range b.Changes {
-		one.Changes = append(one.Changes, v1beta2.VersionChange{Module: line(c.Module), From: line(c.From), To: line(c.To)})
+		one.Changes = append(one.Changes, v1beta2.VersionChange{
+			Module: line(c.Module), From: line(c.From), To: line(c.To),
+		})
 	}
 	switch {
 	case b.Applied != nil:
@@ -167,7 +173,8 @@ func signed(all []Bundle, identity *bundle.BundleIdentity, observed, newest stri
 		all, at = append(all, Bundle{Digest: digest, Outcome: outcomeOf(digest, observed, newest)}), len(all)
 	}
 	b := &all[at]
-	b.Epoch, b.Sequence, b.Published, b.Signed, b.Commit = identity.Epoch, identity.Sequence, identity.IssuedAt, identity, ""
+	b.Epoch, b.Sequence, b.Published, b.Signed, b.Commit = identity.Epoch, identity.Sequence, identity.IssuedAt,
+		identity, ""
 	if identity.Source != nil {
 		b.Commit = line(identity.Source.Commit)
 	}

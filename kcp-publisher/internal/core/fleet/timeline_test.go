@@ -20,14 +20,20 @@ func digestOf(n int) digest.Digest { return digest.FromString(fmt.Sprint(n)) }
 func sequences(newest, observed int, history ...v1beta2.BundleRecord) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-		Published: &v1beta2.PublishedBundle{Epoch: 1, Sequence: int64(newest), Digest: digestOf(newest).String(), Time: metav1.NewTime(noon)},
-		Observed:  &v1beta2.ObservedBundle{Epoch: 1, Sequence: int64(observed), Digest: digestOf(observed).String()}, History: history,
+		Published: &v1beta2.PublishedBundle{
+			Epoch: 1, Sequence: int64(newest), Digest: digestOf(newest).String(), Time: metav1.NewTime(noon),
+		},
+		Observed: &v1beta2.ObservedBundle{Epoch: 1, Sequence: int64(observed), Digest: digestOf(observed).String()},
+		History:  history,
 	}
 	return kyma
 }
 
 func record(n int, change func(*v1beta2.BundleRecord)) v1beta2.BundleRecord {
-	b := v1beta2.BundleRecord{Epoch: 1, Sequence: int64(n), Digest: digestOf(n).String(), Published: metav1.NewTime(noon.Add(time.Duration(n) * time.Minute)), Commit: "noted"}
+	b := v1beta2.BundleRecord{
+		Epoch: 1, Sequence: int64(n), Digest: digestOf(n).String(),
+		Published: metav1.NewTime(noon.Add(time.Duration(n) * time.Minute)), Commit: "noted",
+	}
 	change(&b)
 	return b
 }
@@ -37,7 +43,10 @@ func applied(state v1beta2.State) func(*v1beta2.BundleRecord) {
 }
 
 func identity(n int) bundle.BundleIdentity {
-	i := bundle.BundleIdentity{Digest: digestOf(n), Epoch: 1, Sequence: int64(n), IssuedAt: noon, PublisherKey: "key", Source: &bundle.Source{Commit: "signed"}}
+	i := bundle.BundleIdentity{
+		Digest: digestOf(n), Epoch: 1, Sequence: int64(n), IssuedAt: noon, PublisherKey: "key",
+		Source: &bundle.Source{Commit: "signed"},
+	}
 	if n > 1 {
 		i.Previous = &bundle.Position{Sequence: int64(n - 1), Digest: digestOf(n - 1)}
 	}
@@ -48,15 +57,19 @@ func told(bundles []Bundle) string {
 	var lines []string
 	for i := range bundles {
 		b := &bundles[i]
-		lines = append(lines, fmt.Sprintf("%d %s; %s; %s; signed %t %s", b.Sequence, b.Became(), b.Why(), b.Commit, b.Signed != nil, b.Unverified))
+		lines = append(lines,
+			fmt.Sprintf("%d %s; %s; %s; signed %t %s", b.Sequence, b.Became(), b.Why(), b.Commit, b.Signed != nil,
+				b.Unverified))
 	}
 	return strings.Join(lines, "\n")
 }
 
 func TestTimelinePrefersSignedData(t *testing.T) {
 	kyma := sequences(9, 8, record(9, func(b *v1beta2.BundleRecord) {
-		b.Changes, b.More = []v1beta2.VersionChange{{Module: "keda", From: "1.0.0", To: "2.0.0"}, {Module: "mail", To: "1.0.0"}, {Module: "old", From: "3.0.0"}}, 1
-	}), record(8, applied(v1beta2.StateError)), record(7, func(b *v1beta2.BundleRecord) { b.Refused = "Downgrade" }), record(6, func(*v1beta2.BundleRecord) {}), record(5, applied(v1beta2.StateReady)))
+		b.Changes, b.More = []v1beta2.VersionChange{{Module: "keda", From: "1.0.0", To: "2.0.0"},
+			{Module: "mail", To: "1.0.0"}, {Module: "old", From: "3.0.0"}}, 1
+	}), record(8, applied(v1beta2.StateError)), record(7, func(b *v1beta2.BundleRecord) { b.Refused = "Downgrade" }),
+		record(6, func(*v1beta2.BundleRecord) {}), record(5, applied(v1beta2.StateReady)))
 	for name, c := range map[string]struct {
 		chain Chain
 		want  string
@@ -78,7 +91,8 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 	}
 	// With the status of an older publisher, the registry has the bundles but their outcome is unknown.
 	want := "9 in force; not recorded; signed; signed true \n8 not recorded; not recorded; signed; signed true "
-	if got := told(Timeline(sequences(9, 9), Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}})); got != want {
+	if got := told(Timeline(sequences(9, 9),
+		Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}})); got != want {
 		t.Errorf("got\n%s\n\nwant\n%s", got, want)
 	}
 	if got := Timeline(&v1beta2.Kyma{}, Chain{}); got != nil {
@@ -102,7 +116,8 @@ func TestChainEndsAtTheFirstUnverifiedBundle(t *testing.T) {
 	if c := ReadChain(sequences(9, 9), read(0)); len(c.Bundles) != maxTimeline || c.Ends != "" || asked != maxTimeline {
 		t.Errorf("%d bundles by %d requests, %q", len(c.Bundles), asked, c.Ends)
 	}
-	if c := ReadChain(sequences(9, 9), read(7)); len(c.Bundles) != 2 || !strings.HasPrefix(c.Ends, "not there") || strings.Contains(c.Ends, "\x1b") {
+	if c := ReadChain(sequences(9, 9), read(7)); len(c.Bundles) != 2 || !strings.HasPrefix(c.Ends, "not there") ||
+		strings.Contains(c.Ends, "\x1b") {
 		t.Errorf("%d bundles, %q", len(c.Bundles), c.Ends)
 	}
 	// A bundle that names itself as its predecessor ends the chain.
@@ -118,7 +133,9 @@ func TestChainEndsAtTheFirstUnverifiedBundle(t *testing.T) {
 func TestTimelineTextIsBoundedAndPrintable(t *testing.T) {
 	hostile := strings.Repeat("x", 10_000) + "\x1b[31m\u202e\n"
 	all := Timeline(sequences(9, 9, record(9, func(b *v1beta2.BundleRecord) {
-		b.Commit, b.Refused, b.Changes = hostile, hostile, []v1beta2.VersionChange{{Module: hostile, From: hostile, To: hostile}}
+		b.Commit, b.Refused, b.Changes = hostile, hostile, []v1beta2.VersionChange{
+			{Module: hostile, From: hostile, To: hostile},
+		}
 	})), Chain{})
 	if got := told(all); len(got) > 2000 || strings.ContainsAny(got, "\x1b\u202e\n") {
 		t.Errorf("%d bytes: %q", len(got), got)

@@ -48,27 +48,35 @@ func newWorld(t *testing.T) *world {
 	return &world{
 		T: t, heard: noon.Add(-time.Minute), now: noon,
 		kyma: v1beta2.Kyma{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "one", CreationTimestamp: metav1.NewTime(noon.Add(-48 * time.Hour)),
-				Labels: map[string]string{v1beta2.LabelRuntimeID: "r-1"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "one",
+				CreationTimestamp: metav1.NewTime(noon.Add(-48 * time.Hour)),
+				Labels:            map[string]string{v1beta2.LabelRuntimeID: "r-1"}},
 			Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}},
 		},
 		facts: ingest.Facts{
 			Generation: 3, Silence: 30 * time.Minute,
 			Published: &plan.Published{
 				Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
-				State:    bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}}, Manifests: []bundle.Manifest{manifest("keda"), manifest("mail")}},
+				State: bundle.DesiredState{
+					Kyma:      bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}},
+					Manifests: []bundle.Manifest{manifest("keda"), manifest("mail")},
+				},
 				Versions: map[string]string{"keda": "1.0.0", "mail": "1.0.0"},
 			},
 			Report: &bundle.AcceptedReport{Report: bundle.Report{
-				Sequence: 5, Time: noon.Add(-time.Minute), AgentVersion: "v0.1.0", KubernetesVersion: "v1.36.3", Observed: &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
-				Modules: []bundle.ReportedModule{ready("keda"), ready("mail")},
+				Sequence: 5, Time: noon.Add(-time.Minute), AgentVersion: "v0.1.0", KubernetesVersion: "v1.36.3",
+				Observed: &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
+				Modules:  []bundle.ReportedModule{ready("keda"), ready("mail")},
 			}},
 		},
 	}
 }
 
 func manifest(name string) bundle.Manifest {
-	return bundle.Manifest{Name: name, Module: name, Channel: "regular", Version: "1.0.0", Component: "kyma-pull.dev/module/" + name, Template: name + "-1.0.0"}
+	return bundle.Manifest{
+		Name: name, Module: name, Channel: "regular", Version: "1.0.0", Component: "kyma-pull.dev/module/" + name,
+		Template: name + "-1.0.0",
+	}
 }
 
 func ready(name string) bundle.ReportedModule {
@@ -107,7 +115,8 @@ func (w *world) pending(published time.Duration) *world {
 func (w *world) certified(ago, left time.Duration) *world {
 	w.Helper()
 	agent := trusttest.NewSigner(w)
-	text, err := trust.IssueCertificate(agent, "", "r-1", trust.Kyma{}, trusttest.PublicKey(w, agent), noon.Add(-ago), noon.Add(left))
+	text, err := trust.IssueCertificate(agent, "", "r-1", trust.Kyma{}, trusttest.PublicKey(w, agent), noon.Add(-ago),
+		noon.Add(left))
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -140,7 +149,9 @@ func (w *world) refusedReport(reason refusal.Reason, detail string) *world {
 }
 
 func (w *world) refusedBundle(reason refusal.Reason) *world {
-	w.pending(time.Minute).facts.Report.Refused = []bundle.RefusedBundle{{Digest: newest, Reason: reason, Detail: "so it was (said)", Time: noon}}
+	w.pending(time.Minute).facts.Report.Refused = []bundle.RefusedBundle{
+		{Digest: newest, Reason: reason, Detail: "so it was (said)", Time: noon},
+	}
 	return w
 }
 
@@ -152,23 +163,32 @@ func (w *world) failed(err error) *world {
 
 // asks resolves the Kyma's request with a catalog of keda: 1.0.0 in regular, 1.1.0 without a template in fast, and beta
 // for other runtimes.
-func (w *world) asks(m v1beta2.Module, contents map[resolve.Ref]resolve.Content, changes ...func(*resolve.Request)) *world {
+func (w *world) asks(
+	m v1beta2.Module, contents map[resolve.Ref]resolve.Content, changes ...func(*resolve.Request),
+) *world {
 	w.Helper()
 	meta := func(module string, beta bool, channels ...v1beta2.ChannelVersion) v1beta2.ModuleReleaseMeta {
 		return v1beta2.ModuleReleaseMeta{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module},
-			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: module, OcmComponentName: "kyma-pull.dev/module/" + module, Beta: beta, Channels: channels}}
+			Spec: v1beta2.ModuleReleaseMetaSpec{
+				ModuleName: module, OcmComponentName: "kyma-pull.dev/module/" + module, Beta: beta, Channels: channels,
+			}}
 	}
 	template := v1beta2.ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-1.0.0"},
-		Spec: v1beta2.ModuleTemplateSpec{ModuleName: "keda", Version: "1.0.0", Descriptor: runtime.RawExtension{Raw: []byte("{}")}}}
+		Spec: v1beta2.ModuleTemplateSpec{
+			ModuleName: "keda", Version: "1.0.0", Descriptor: runtime.RawExtension{Raw: []byte("{}")},
+		}}
 	snapshot, err := catalog.New([]v1beta2.ModuleTemplate{template}, []v1beta2.ModuleReleaseMeta{
-		meta("keda", false, v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}, v1beta2.ChannelVersion{Channel: "fast", Version: "1.1.0"}),
+		meta("keda", false, v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"},
+			v1beta2.ChannelVersion{Channel: "fast", Version: "1.1.0"}),
 		meta("beta", true, v1beta2.ChannelVersion{Channel: "regular", Version: "1.0.0"}),
 	})
 	if err != nil {
 		w.Fatal(err)
 	}
 	m.Managed = true
-	request := resolve.Request{Labels: w.kyma.Labels, Asked: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{m}}}
+	request := resolve.Request{
+		Labels: w.kyma.Labels, Asked: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{m}},
+	}
 	for _, change := range changes {
 		change(&request)
 	}
@@ -189,7 +209,8 @@ func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.R
 	all := int32(100)
 	everybody := int64(1) << 53
 	r := v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda-regular-1"},
-		Spec: v1alpha1.RolloutSpec{Policy: "waves", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "1.1.0",
+		Spec: v1alpha1.RolloutSpec{Policy: "waves", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0",
+			To:     "1.1.0",
 			Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: &all}}}},
 		Status: v1alpha1.RolloutStatus{State: state, Waves: []v1alpha1.WaveStatus{{Name: "all", Place: &everybody}}},
 	}
@@ -202,7 +223,9 @@ func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.R
 
 // given records that the rollout decided the runtime's version of keda.
 func (w *world) given() *world {
-	w.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon.Add(-time.Hour))}}
+	w.facts.Given = map[string]v1beta2.GivenVersion{
+		"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon.Add(-time.Hour))},
+	}
 	return w
 }
 

@@ -136,10 +136,14 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 // begins returns the rollouts that would start only because of the change.
 func begins(before, after Fleet) (all []Rollout) {
 	for _, r := range after.Begins {
-		if slices.ContainsFunc(before.Begins, func(b *fleet.Rollout) bool { return b.Name == r.Name && b.Spec.To == r.Spec.To }) {
+		if slices.ContainsFunc(before.Begins,
+			func(b *fleet.Rollout) bool { return b.Name == r.Name && b.Spec.To == r.Spec.To }) {
 			continue
 		}
-		next := Rollout{Name: r.Name, Policy: r.Spec.Policy, Module: r.Spec.Module, Channel: r.Spec.Channel, From: r.Spec.From, To: r.Spec.To}
+		next := Rollout{
+			Name: r.Name, Policy: r.Spec.Policy, Module: r.Spec.Module, Channel: r.Spec.Channel, From: r.Spec.From,
+			To: r.Spec.To,
+		}
 		for i, w := range r.Status.Waves {
 			next.Waves = append(next.Waves, Wave{Name: w.Name, Runtimes: w.Total, Approval: r.Spec.Waves[i].Approval})
 		}
@@ -201,7 +205,9 @@ func compare(had, gets map[string]resolve.Prospect, given map[string]string) []g
 		if before.Version == after.Version && before.Held == after.Held {
 			continue
 		}
-		changes = append(changes, group{module, cmp.Or(after.Channel, before.Channel), given[module], after.Version, after.Held})
+		changes = append(changes, group{
+			module, cmp.Or(after.Channel, before.Channel), given[module], after.Version, after.Held,
+		})
 	}
 	return changes
 }
@@ -210,10 +216,13 @@ func sorted(groups map[group][]string) []Change {
 	changes := []Change{}
 	for g, runtimes := range groups {
 		slices.Sort(runtimes)
-		changes = append(changes, Change{Module: g.module, Channel: g.channel, From: g.from, To: g.to, Held: g.held, Runtimes: runtimes})
+		changes = append(changes, Change{
+			Module: g.module, Channel: g.channel, From: g.from, To: g.to, Held: g.held, Runtimes: runtimes,
+		})
 	}
 	slices.SortFunc(changes, func(a, b Change) int {
-		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To), cmp.Compare(a.Held, b.Held))
+		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Channel, b.Channel), cmp.Compare(a.From, b.From),
+			cmp.Compare(a.To, b.To), cmp.Compare(a.Held, b.Held))
 	})
 	return changes
 }

@@ -31,10 +31,13 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 		fields := strings.Fields(text)
 		meta := v1beta2.ModuleReleaseMeta{
 			ObjectMeta: metav1.ObjectMeta{Name: fields[0]},
-			Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: fields[0], OcmComponentName: "example.com/" + fields[0]},
+			Spec: v1beta2.ModuleReleaseMetaSpec{
+				ModuleName: fields[0], OcmComponentName: "example.com/" + fields[0],
+			},
 		}
 		for i := 1; i+1 < len(fields); i += 2 {
-			meta.Spec.Channels = append(meta.Spec.Channels, v1beta2.ChannelVersion{Channel: fields[i], Version: fields[i+1]})
+			meta.Spec.Channels = append(meta.Spec.Channels,
+				v1beta2.ChannelVersion{Channel: fields[i], Version: fields[i+1]})
 		}
 		metas = append(metas, meta)
 		for _, version := range []string{"1.0.0", "2.0.0", "3.0.0"} {
@@ -61,7 +64,9 @@ func asking(given string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
 		Spec: v1beta2.KymaSpec{
 			Channel: "regular",
-			Modules: []v1beta2.Module{{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}},
+			Modules: []v1beta2.Module{
+				{Name: "keda", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
+			},
 		},
 	}
 	if given != "" {
@@ -85,10 +90,9 @@ func nothing(k *v1beta2.Kyma)   { k.Spec.Modules = nil }
 func skipping(k *v1beta2.Kyma)  { k.Spec.SkipMaintenanceWindows = true }
 func deleted(k *v1beta2.Kyma)   { k.DeletionTimestamp = new(metav1.NewTime(saturday)) }
 func withMailer(k *v1beta2.Kyma) {
-	k.Spec.Modules = append(
-		k.Spec.Modules,
-		v1beta2.Module{Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
-	)
+	k.Spec.Modules = append(k.Spec.Modules, v1beta2.Module{
+		Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+	})
 }
 
 // fleetOf names each Kyma after its key.
@@ -127,13 +131,10 @@ func forecastOf(t *testing.T, before, after Fleet) Forecast {
 func TestForecastOfAPromotionNamesVersionsAndHolds(t *testing.T) {
 	kymas := func() map[string]*v1beta2.Kyma {
 		return map[string]*v1beta2.Kyma{
-			"a": asking(
-				"1.0.0",
-			), "b": asking("1.0.0"), "has-it": asking("2.0.0"), "newer": asking("3.0.0"), "fast": asking("3.0.0", inChannel("fast")),
-			"pinned": asking(
-				"1.0.0",
-				pinned,
-			), "unmanaged": asking("1.0.0", unmanaged), "without": asking("", nothing), "not-yet": asking(""),
+			"a": asking("1.0.0"), "b": asking("1.0.0"), "has-it": asking("2.0.0"), "newer": asking("3.0.0"),
+			"fast":   asking("3.0.0", inChannel("fast")),
+			"pinned": asking("1.0.0", pinned), "unmanaged": asking("1.0.0", unmanaged), "without": asking("", nothing),
+			"not-yet": asking(""),
 		}
 	}
 	before := fleetOf(offers(t, "keda regular 1.0.0 fast 3.0.0"), kymas())
@@ -172,24 +173,47 @@ func TestForecastNamesOtherChanges(t *testing.T) {
 		catalogBefore, behind string
 		want                  []string // "from to held", "-" for nothing
 	}{
-		"nothing":                              {asking("1.0.0"), asking("1.0.0"), regular, regular, nil},
-		"what is not published yet is no news": {asking("1.0.0"), asking("1.0.0"), "keda regular 2.0.0", "keda regular 2.0.0", nil},
-		"another channel":                      {asking("1.0.0"), asking("1.0.0", inChannel("fast")), regular, regular, []string{"1.0.0 2.0.0 -"}},
-		"a module is asked for no more":        {asking("1.0.0"), asking("1.0.0", nothing), regular, regular, []string{"1.0.0 - -"}},
-		"a module of nobody is asked for":      {asking("1.0.0"), asking("1.0.0", withMailer), regular, regular, []string{"- - module mailer: is unknown"}},
-		"an upgrade that waits for its window": {asking("1.0.0"), asking("1.0.0"), regular, "keda regular 3.0.0", []string{"1.0.0 3.0.0 the upgrade to version 3.0.0 requires downtime and waits for the maintenance window from 2026-11-22T01:00:00Z to 2026-11-22T05:00:00Z"}},
-		"an upgrade that need not wait":        {asking("1.0.0", skipping), asking("1.0.0", skipping), regular, "keda regular 3.0.0", []string{"1.0.0 3.0.0 -"}},
-		"a first installation does not wait":   {asking(""), asking(""), regular, "keda regular 3.0.0", []string{"- 3.0.0 -"}},
-		"a version that nobody has":            {asking("1.0.0"), asking("1.0.0"), regular, "keda regular 9.0.0", []string{`1.0.0 1.0.0 module keda: version 9.0.0 of channel "regular" has no ModuleTemplate`}},
-		"the module's channel goes":            {asking("1.0.0"), asking("1.0.0"), regular, "keda fast 2.0.0", []string{`1.0.0 1.0.0 module keda: channel "regular" has no version`}},
+		"nothing": {asking("1.0.0"), asking("1.0.0"), regular, regular, nil},
+		"what is not published yet is no news": {
+			asking("1.0.0"), asking("1.0.0"), "keda regular 2.0.0", "keda regular 2.0.0", nil,
+		},
+		"another channel": {
+			asking("1.0.0"), asking("1.0.0", inChannel("fast")), regular, regular, []string{"1.0.0 2.0.0 -"},
+		},
+		"a module is asked for no more": {
+			asking("1.0.0"), asking("1.0.0", nothing), regular, regular, []string{"1.0.0 - -"},
+		},
+		"a module of nobody is asked for": {
+			asking("1.0.0"), asking("1.0.0", withMailer), regular, regular, []string{"- - module mailer: is unknown"},
+		},
+		"an upgrade that waits for its window": {
+			asking("1.0.0"), asking("1.0.0"), regular, "keda regular 3.0.0", []string{
+				"1.0.0 3.0.0 the upgrade to version 3.0.0 requires downtime and waits for the maintenance window " +
+					"from 2026-11-22T01:00:00Z to 2026-11-22T05:00:00Z",
+			},
+		},
+		"an upgrade that need not wait": {
+			asking("1.0.0", skipping), asking("1.0.0", skipping), regular, "keda regular 3.0.0",
+			[]string{"1.0.0 3.0.0 -"},
+		},
+		"a first installation does not wait": {
+			asking(""), asking(""), regular, "keda regular 3.0.0", []string{"- 3.0.0 -"},
+		},
+		"a version that nobody has": {
+			asking("1.0.0"), asking("1.0.0"), regular, "keda regular 9.0.0", []string{
+				`1.0.0 1.0.0 module keda: version 9.0.0 of channel "regular" has no ModuleTemplate`,
+			},
+		},
+		"the module's channel goes": {
+			asking("1.0.0"), asking("1.0.0"), regular, "keda fast 2.0.0", []string{
+				`1.0.0 1.0.0 module keda: channel "regular" has no version`,
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kymas := func(k *v1beta2.Kyma) map[string]*v1beta2.Kyma { return map[string]*v1beta2.Kyma{"one": k} }
-			f := forecastOf(
-				t,
-				fleetOf(offers(t, c.catalogBefore), kymas(c.before)),
-				fleetOf(offers(t, c.behind), kymas(c.after)),
-			)
+			f := forecastOf(t, fleetOf(offers(t, c.catalogBefore), kymas(c.before)),
+				fleetOf(offers(t, c.behind), kymas(c.after)))
 			if len(f.Changes) != len(c.want) || f.Changed != len(c.want) {
 				t.Fatalf("got %s\nwant %v", text(t, f), c.want)
 			}
@@ -216,7 +240,9 @@ func TestRuntimesComeAndLeave(t *testing.T) {
 		t,
 		fleetOf(
 			snapshot,
-			map[string]*v1beta2.Kyma{"stays": asking("1.0.0"), "leaves": asking("1.0.0"), "left": asking("1.0.0", deleted)},
+			map[string]*v1beta2.Kyma{
+				"stays": asking("1.0.0"), "leaves": asking("1.0.0"), "left": asking("1.0.0", deleted),
+			},
 		),
 		fleetOf(
 			snapshot,
@@ -235,7 +261,8 @@ func TestRuntimesComeAndLeave(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", text(t, got), text(t, want))
 	}
-	if _, err := New(fleetOf(snapshot, map[string]*v1beta2.Kyma{"gone": asking("1.0.0")}), fleetOf(snapshot, nil), name, saturday); err == nil {
+	if _, err := New(fleetOf(snapshot, map[string]*v1beta2.Kyma{"gone": asking("1.0.0")}), fleetOf(snapshot, nil), name,
+		saturday); err == nil {
 		t.Error("a Kyma that vanished is taken for one that is deleted")
 	}
 }
@@ -257,10 +284,8 @@ func TestForecastOfRolloutsNamesTheWaves(t *testing.T) {
 	before.Rejections, after.Rejections = begins("rejected-anyway"), begins("rejected-anyway", "rejected")
 	forecast := forecastOf(t, before, after)
 	if len(forecast.Warnings) != 1 ||
-		!strings.Contains(
-			forecast.Warnings[0],
-			"version 2.0.0 of module keda in channel regular: rollout rejected took it back",
-		) {
+		!strings.Contains(forecast.Warnings[0],
+			"version 2.0.0 of module keda in channel regular: rollout rejected took it back") {
 		t.Errorf("warnings are %q", forecast.Warnings)
 	}
 	got := forecast.Rollouts

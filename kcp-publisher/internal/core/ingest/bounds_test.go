@@ -17,8 +17,13 @@ import (
 )
 
 func TestHostileReportCannotMakeAnInvalidStatus(t *testing.T) {
-	report := &bundle.AcceptedReport{Report: bundle.Report{Refused: []bundle.RefusedBundle{{Reason: refusal.Expired, Detail: strings.Repeat("x", 60_000)}}}}
-	status := Status(v1beta2.KymaStatus{}, Facts{Report: report, Silence: time.Hour}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+	report := &bundle.AcceptedReport{
+		Report: bundle.Report{
+			Refused: []bundle.RefusedBundle{{Reason: refusal.Expired, Detail: strings.Repeat("x", 60_000)}},
+		},
+	}
+	status := Status(v1beta2.KymaStatus{}, Facts{Report: report, Silence: time.Hour},
+		time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	for _, c := range status.Conditions {
 		if len(c.Message) > 32_768 {
 			t.Errorf("condition %s has a message of %d bytes", c.Type, len(c.Message))
@@ -52,16 +57,19 @@ func TestRefusedStatusIsNotHealthy(t *testing.T) {
 	before := healthy().status()
 	refused := *before.DeepCopy()
 	refused.Runtime.Published.Sequence++
-	after := Unwritable(before, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)), noon)
+	after := Unwritable(before, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)),
+		noon)
 	said := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
-	if after.State != v1beta2.StateWarning || said.Reason != v1beta2.ReasonReportRefused || said.Status != metav1.ConditionFalse || len(said.Message) > 1024 || strings.Contains(said.Message, "\x1b") {
+	if after.State != v1beta2.StateWarning || said.Reason != v1beta2.ReasonReportRefused ||
+		said.Status != metav1.ConditionFalse || len(said.Message) > 1024 || strings.Contains(said.Message, "\x1b") {
 		t.Errorf("got %s, %+v", after.State, said)
 	}
 	refused.Runtime.Reasons = &v1beta2.RuntimeReasons{Report: "Other"}
 	if !reflect.DeepEqual(after.Runtime, refused.Runtime) || !reflect.DeepEqual(after.Modules, before.Modules) {
 		t.Errorf("what was known changed: %+v", after)
 	}
-	if again := Unwritable(after, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)), noon.Add(time.Hour)); !reflect.DeepEqual(again, after) {
+	if again := Unwritable(after, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)),
+		noon.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("the same is written anew: %s", outline(again))
 	}
 }

@@ -16,15 +16,8 @@ import (
 func TestExpiryOfTheLastCertificateStaysRecorded(t *testing.T) {
 	m := member(t)
 	enroll := trusttest.NewSigner(t)
-	text, err := trust.IssueCertificate(
-		enroll,
-		"",
-		"one",
-		trust.Kyma{},
-		trusttest.PublicKey(t, enroll),
-		noon,
-		noon.Add(time.Hour),
-	)
+	text, err := trust.IssueCertificate(enroll, "", "one", trust.Kyma{}, trusttest.PublicKey(t, enroll), noon,
+		noon.Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}

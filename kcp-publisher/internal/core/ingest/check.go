@@ -21,7 +21,8 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	modules := make([]v1beta2.ModuleStatus, 0, len(report.Modules))
 	for _, m := range report.Modules {
 		modules = append(modules, v1beta2.ModuleStatus{
-			Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Message: m.Message, Manifest: m.Manifest, Resource: m.Resource,
+			Name: m.Name, Channel: m.Channel, Version: m.Version, State: m.State, Message: m.Message,
+			Manifest: m.Manifest, Resource: m.Resource,
 			Maintenance: m.Maintenance,
 		})
 	}
@@ -36,7 +37,8 @@ func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause erro
 		if after.Runtime == nil {
 			after.Runtime = &v1beta2.RuntimeStatus{}
 		}
-		after.Runtime.ID, after.Runtime.Published, after.Runtime.History = refused.Runtime.ID, refused.Runtime.Published, refused.Runtime.History
+		after.Runtime.ID, after.Runtime.Published, after.Runtime.History = refused.Runtime.ID,
+			refused.Runtime.Published, refused.Runtime.History
 	}
 	why := reasonsOf(after)
 	why.Report = v1beta2.Reason(refusal.Other)
@@ -44,9 +46,11 @@ func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause erro
 		after.Runtime.Reasons = why
 	}
 	set := setter(&after.Conditions, generation, now)
-	set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the runtime's data results in a status that the API server refuses: "+
-		bundle.Bounded(cause.Error(), bundle.MaxMessageBytes), false)
-	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
+	set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused,
+		"the runtime's data results in a status that the API server refuses: "+
+			bundle.Bounded(cause.Error(), bundle.MaxMessageBytes), false)
+	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil ||
+		ready.Reason != v1beta2.ReasonPublishFailed {
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
 	}
 	after.State = worse(before.State, v1beta2.StateWarning)

@@ -20,7 +20,8 @@ func TestResultsOfChecksAreRecordedFromReportsAboutTheNewestBundle(t *testing.T)
 	says := func(all ...v1beta2.CheckOutcome) func(*Facts) {
 		return func(f *Facts) {
 			for _, o := range all {
-				f.Report.Modules[0].Checks = append(f.Report.Modules[0].Checks, bundle.ReportedCheck{CheckOutcome: o, Passes: 3})
+				f.Report.Modules[0].Checks = append(f.Report.Modules[0].Checks,
+					bundle.ReportedCheck{CheckOutcome: o, Passes: 3})
 			}
 		}
 	}
@@ -29,12 +30,14 @@ func TestResultsOfChecksAreRecordedFromReportsAboutTheNewestBundle(t *testing.T)
 		change func(*Facts)
 		want   []v1beta2.CheckOutcome
 	}{
-		"the first result":             {nil, says(passed), []v1beta2.CheckOutcome{passed}},
-		"another result":               {[]v1beta2.CheckOutcome{passed}, says(failed), []v1beta2.CheckOutcome{failed}},
-		"the same with another value":  {[]v1beta2.CheckOutcome{passed}, says(faster), []v1beta2.CheckOutcome{passed}},
-		"a check outside the bundle":   {nil, says(outcome("other", v1beta2.CheckPassed, "")), nil},
-		"a check of an earlier bundle": {[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, says(), nil},
-		"a report without results":     {[]v1beta2.CheckOutcome{failed}, says(), []v1beta2.CheckOutcome{failed}},
+		"the first result":            {nil, says(passed), []v1beta2.CheckOutcome{passed}},
+		"another result":              {[]v1beta2.CheckOutcome{passed}, says(failed), []v1beta2.CheckOutcome{failed}},
+		"the same with another value": {[]v1beta2.CheckOutcome{passed}, says(faster), []v1beta2.CheckOutcome{passed}},
+		"a check outside the bundle":  {nil, says(outcome("other", v1beta2.CheckPassed, "")), nil},
+		"a check of an earlier bundle": {
+			[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, says(), nil,
+		},
+		"a report without results": {[]v1beta2.CheckOutcome{failed}, says(), []v1beta2.CheckOutcome{failed}},
 		"a report about the bundle before": {nil, func(f *Facts) {
 			says(passed)(f)
 			f.Report.Observed.Digest = earlier

@@ -23,9 +23,7 @@ const (
 // one key in two ways: an agent reports the other one, or an earlier instance returns. An agent that restarts never
 // returns to an earlier instance. The state ends when an operator lets another key or cluster enroll.
 func reportingAgent(
-	before *v1beta2.ReportingAgent,
-	report bundle.AcceptedReport,
-	seen time.Time,
+	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {
 	next := &v1beta2.ReportingAgent{Instance: report.Instance, Since: metav1.NewMicroTime(seen)}
 	if before == nil || report.Enrolled {
@@ -49,20 +47,14 @@ func reportingAgent(
 
 func cloned(one, other string) string {
 	const most = 64
-	return fmt.Sprintf(
-		"two agents, instances %s and %s, report with the key of this runtime",
-		bundle.Quote(one, most),
-		bundle.Quote(other, most),
-	)
+	return fmt.Sprintf("two agents, instances %s and %s, report with the key of this runtime", bundle.Quote(one, most),
+		bundle.Quote(other, most))
 }
 
 // requestCounts reports whether the request in a report is applied. An agent that has just started may be a copy of a
 // running one. Its request counts once it is the only agent, so it removes nothing from the other.
 func requestCounts(
-	before *v1beta2.ReportingAgent,
-	now v1beta2.ReportingAgent,
-	report bundle.AcceptedReport,
-	seen time.Time,
+	before *v1beta2.ReportingAgent, now v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) bool {
 	switch {
 	case now.Clone != "":

@@ -21,16 +21,26 @@ func TestTwoAgentsWithOneKeyAreFound(t *testing.T) {
 	for name, reports := range map[string][]said{
 		"one agent": {{instance: "a", counts: true}, {instance: "a", counts: true}},
 		"an agent that restarts": {
-			{instance: "a", counts: true}, {instance: "b"}, {instance: "b"}, {instance: "b", confirmed: true, counts: true}, {instance: "c"}, {instance: "c", confirmed: true, counts: true},
+			{instance: "a", counts: true}, {instance: "b"}, {instance: "b"},
+			{instance: "b", confirmed: true, counts: true}, {instance: "c"}, {
+				instance: "c", confirmed: true, counts: true,
+			},
 		},
-		"a copy that takes turns": {{instance: "a", counts: true}, {instance: "b"}, {instance: "a", clone: true}, {instance: "b", confirmed: true, clone: true}},
+		"a copy that takes turns": {
+			{instance: "a", counts: true}, {instance: "b"}, {instance: "a", clone: true}, {
+				instance: "b", confirmed: true, clone: true,
+			},
+		},
 		"a copy that is confirmed while the original is away": {
-			{instance: "a", counts: true}, {instance: "b"}, {instance: "b", confirmed: true, counts: true}, {instance: "a", confirmed: true, clone: true},
+			{instance: "a", counts: true}, {instance: "b"}, {instance: "b", confirmed: true, counts: true}, {
+				instance: "a", confirmed: true, clone: true,
+			},
 		},
 		"an original that finds the copy": {{instance: "a", counts: true}, {instance: "a", twin: "b", clone: true}},
 		"a copy that finds the original":  {{instance: "a", counts: true}, {instance: "b", twin: "a", clone: true}},
 		"a copy of an earlier version": {
-			{instance: "a", counts: true}, {instance: ""}, {instance: "", after: time.Minute}, {instance: "a", clone: true},
+			{instance: "a", counts: true}, {instance: ""}, {instance: "", after: time.Minute},
+			{instance: "a", clone: true},
 		},
 		"an agent that is set back to an earlier version": {
 			{instance: "a", counts: true}, {instance: ""}, {instance: "", after: 10 * time.Minute, counts: true},
@@ -40,7 +50,8 @@ func TestTwoAgentsWithOneKeyAreFound(t *testing.T) {
 			{instance: "", counts: true}, {instance: "a"}, {instance: "a", confirmed: true, counts: true},
 		},
 		"an operator who enrolls another key": {
-			{instance: "a", counts: true}, {instance: "b"}, {instance: "a", clone: true}, {instance: "c", enrolled: true, counts: true}, {instance: "c", counts: true},
+			{instance: "a", counts: true}, {instance: "b"}, {instance: "a", clone: true},
+			{instance: "c", enrolled: true, counts: true}, {instance: "c", counts: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,8 +42,13 @@ func (m *fleetMember) publish(name string, change func(state *bundle.DesiredStat
 	change(&state)
 	m.now = m.now.Add(time.Second)
 	m.facts.Published = &plan.Published{
-		Predicate: bundle.Predicate{Sequence: last.Predicate.Sequence + 1, IssuedAt: m.now, Previous: &bundle.Position{Sequence: last.Predicate.Sequence, Digest: last.Digest}},
-		Digest:    digest.FromString(name), State: state, Versions: last.Versions, Changes: plan.ChangesBetween(last.State, state),
+		Predicate: bundle.Predicate{
+			Sequence: last.Predicate.Sequence + 1, IssuedAt: m.now, Previous: &bundle.Position{
+				Sequence: last.Predicate.Sequence, Digest: last.Digest,
+			},
+		},
+		Digest: digest.FromString(name), State: state, Versions: last.Versions,
+		Changes: plan.ChangesBetween(last.State, state),
 	}
 	return m.look()
 }
@@ -101,10 +106,12 @@ func TestBundleWithoutModuleChangesKeepsReady(t *testing.T) {
 		func(s *bundle.DesiredState) { s.Settings.PollInterval.Duration = time.Minute },
 		func(s *bundle.DesiredState) { s.Offers = []bundle.Manifest{module("else")} },
 	} {
-		m.publish(fmt.Sprint("unrelated ", i), change).want(append(append([]string{"Ready"}, pending(8+i)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
+		m.publish(fmt.Sprint("unrelated ", i), change).
+			want(append(append([]string{"Ready"}, pending(8+i)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
 	}
 	// A report about one between counts as well.
-	m.report("unrelated 1", ready("keda"), ready("mail")).want(append(append([]string{"Ready"}, pending(10)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
+	m.report("unrelated 1", ready("keda"), ready("mail")).
+		want(append(append([]string{"Ready"}, pending(10)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
 	if got := len(m.status.Runtime.Published.Earlier); got != 3 {
 		t.Errorf("%d earlier bundles are noted", got)
 	}
@@ -118,12 +125,14 @@ func TestChangedModuleIsProcessingUntilItIsReported(t *testing.T) {
 	m := member(t).publish("promoted", kedaTo("2.0.0"))
 	waits := "waiting for the runtime to report bundle 8"
 	m.want("Processing", "not Accepted (Pending): "+waits, "not Modules (NotReady): module keda is Processing: "+waits,
-		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet", "not Ready (NotReady): "+waits,
+		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
+		"not Ready (NotReady): "+waits,
 		"keda@1.0.0 Processing: "+waits, "mail@1.0.0 Ready")
 	// What is unrelated and follows does not make it Ready, nor does a version that comes back: nobody knows what ran
 	// between.
 	m.publish("unrelated", nothing).publish("back", kedaTo("1.0.0"))
-	if m.status.State != v1beta2.StateProcessing || m.status.Modules[0].State != v1beta2.StateProcessing || m.status.Modules[1].State != v1beta2.StateReady {
+	if m.status.State != v1beta2.StateProcessing || m.status.Modules[0].State != v1beta2.StateProcessing ||
+		m.status.Modules[1].State != v1beta2.StateReady {
 		t.Error(outline(m.status))
 	}
 	m.report("back", ready("keda"), ready("mail")).want("Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready")
@@ -159,7 +168,8 @@ func TestNothingCarriesOverThatIsNotKnown(t *testing.T) {
 			m.publish("mirrored", func(s *bundle.DesiredState) { s.Settings.Mirrors = map[string]string{"a": "b"} })
 		},
 		"a bundle that is not taken for longer than silence is allowed": func(m *fleetMember) {
-			m.publish("unrelated", nothing).later(allowedSilence).report("newest", ready("keda"), ready("mail")).later(time.Second)
+			m.publish("unrelated", nothing).later(allowedSilence).report("newest", ready("keda"), ready("mail")).
+				later(time.Second)
 		},
 		"more modules than are noted": func(m *fleetMember) {
 			m.publish("large", func(s *bundle.DesiredState) {
@@ -173,7 +183,9 @@ func TestNothingCarriesOverThatIsNotKnown(t *testing.T) {
 		},
 		"a refused bundle": func(m *fleetMember) {
 			m.publish("unrelated", nothing)
-			m.facts.Report.Refused = []bundle.RefusedBundle{{Digest: m.facts.Published.Digest, Reason: refusal.UnknownKey, Detail: "d"}}
+			m.facts.Report.Refused = []bundle.RefusedBundle{
+				{Digest: m.facts.Published.Digest, Reason: refusal.UnknownKey, Detail: "d"},
+			}
 			m.look()
 		},
 		"a report that is refused": func(m *fleetMember) {
@@ -197,7 +209,8 @@ func TestRunningVersionsComeFromTheReport(t *testing.T) {
 	if keda := m.status.Modules[0]; keda.Version != "1.0.0" || keda.State != v1beta2.StateProcessing {
 		t.Errorf("while the old version is installed still: %+v", keda)
 	}
-	m.report("promoted", at(ready("keda"), "2.0.0"), ready("mail")).want("Ready", "keda@2.0.0 Ready", "mail@1.0.0 Ready")
+	m.report("promoted", at(ready("keda"), "2.0.0"), ready("mail")).
+		want("Ready", "keda@2.0.0 Ready", "mail@1.0.0 Ready")
 	m.publish("more", func(s *bundle.DesiredState) { s.Manifests = append(s.Manifests, module("new")) })
 	if added := m.status.Modules[2]; added.Version != "" || added.State != v1beta2.StateProcessing {
 		t.Errorf("a module that the runtime does not have: %+v", added)

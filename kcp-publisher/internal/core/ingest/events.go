@@ -30,7 +30,8 @@ func Happened(before, after v1beta2.KymaStatus) []Event {
 	if p := is.Published; p != nil && (was.Published == nil || was.Published.Digest != p.Digest) {
 		if changes := differences(versionsIn(was.Published), p.Versions); changes != "" {
 			back := len(p.RolledBackFrom) > 0
-			tell(back, map[bool]string{false: v1beta2.ReasonPublished, true: v1beta2.ReasonRolledBack}[back], fmt.Sprintf("bundle %d%s: %s", p.Sequence, ofCommit(p.Commit), changes))
+			tell(back, map[bool]string{false: v1beta2.ReasonPublished, true: v1beta2.ReasonRolledBack}[back],
+				fmt.Sprintf("bundle %d%s: %s", p.Sequence, ofCommit(p.Commit), changes))
 		}
 	}
 	applied := differences(installed(before), installed(after))

@@ -38,7 +38,9 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 		"A promotion by a commit is published": {func(m *fleetMember) {
 			m.publish("promoted", kedaTo("2.0.0"))
 			m.facts.Published.Versions = map[string]string{"keda": "2.0.0", "mail": "1.0.0"}
-			m.facts.Published.Predicate.Source = &bundle.Source{Repository: "https://git.example/fleet", Commit: "0123456789abcdef"}
+			m.facts.Published.Predicate.Source = &bundle.Source{
+				Repository: "https://git.example/fleet", Commit: "0123456789abcdef",
+			}
 			m.look()
 		}, []string{"Published: bundle 8 of commit 0123456789ab: keda 1.0.0 → 2.0.0"}},
 		"It takes a while": {func(m *fleetMember) {
@@ -67,8 +69,10 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			m.facts.Published.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "2.0.0", To: "1.0.0"}}
 			m.look()
 		}, []string{"!RolledBack: bundle 9: keda 2.0.0 → 1.0.0"}},
-		"It falls silent":     {func(m *fleetMember) { m.later(allowedSilence) }, nil},                // the publisher tells of its silence
-		"It refuses a bundle": {func(m *fleetMember) { m.refuse(ready("keda"), ready("mail")) }, nil}, // the publisher tells of each refusal
+		// the publisher tells of its silence
+		"It falls silent": {func(m *fleetMember) { m.later(allowedSilence) }, nil},
+		// the publisher tells of each refusal
+		"It refuses a bundle": {func(m *fleetMember) { m.refuse(ready("keda"), ready("mail")) }, nil},
 		"It refuses a bundle and a module breaks": {func(m *fleetMember) {
 			broken := ready("keda")
 			broken.State, broken.Message = v1beta2.StateError, "no such image"
@@ -76,7 +80,8 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 		}, []string{"!Failed: module keda is Error: no such image"}},
 		"A module is removed": {func(m *fleetMember) {
 			m.publish("less", func(s *bundle.DesiredState) { s.Manifests = s.Manifests[:1] })
-			m.facts.Published.Versions, m.facts.Published.Predicate.Removals = map[string]string{"keda": "1.0.0"}, []string{"mail"}
+			m.facts.Published.Versions, m.facts.Published.Predicate.Removals = map[string]string{"keda": "1.0.0"},
+				[]string{"mail"}
 			m.look()
 			if got := m.told(m.before); got != "Published: bundle 8: mail 1.0.0 removed" {
 				m.t.Errorf("while it is still there: %s", got)
@@ -102,7 +107,9 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 // refuse reports the newest bundle and that another one was refused.
 func (m *fleetMember) refuse(modules ...bundle.ReportedModule) {
 	m.report("newest", modules...)
-	m.facts.Report.Refused = []bundle.RefusedBundle{{Digest: "sha256:bad", Reason: refusal.Expired, Detail: "its time is over"}}
+	m.facts.Report.Refused = []bundle.RefusedBundle{
+		{Digest: "sha256:bad", Reason: refusal.Expired, Detail: "its time is over"},
+	}
 	m.look()
 }
 
@@ -116,8 +123,10 @@ func (m *fleetMember) promote() {
 func TestEventsTellOfEnrollmentAndTheFirstBundle(t *testing.T) {
 	m := member(t)
 	m.status.Runtime.Key = &v1beta2.RuntimeKey{Thumbprint: "thumbprint"}
-	if got, want := m.told(v1beta2.KymaStatus{}), "Enrolled: the runtime enrolled with key thumbprint\nPublished: bundle 7: keda (none) → 1.0.0, mail (none) → 1.0.0\n"+
-		"Ready: all modules are ready: keda (none) → 1.0.0, mail (none) → 1.0.0"; got != want {
+	if got, want := m.told(v1beta2.KymaStatus{}),
+		"Enrolled: the runtime enrolled with key thumbprint\nPublished: bundle 7: keda (none) → 1.0.0, mail (none) → "+
+			"1.0.0\n"+
+			"Ready: all modules are ready: keda (none) → 1.0.0, mail (none) → 1.0.0"; got != want {
 		t.Errorf("got\n%s\n\nwant\n%s", got, want)
 	}
 }

@@ -48,9 +48,7 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 // message, so that measurements alone do not change the status. A check that is not reported keeps its result. Results
 // of other checks are dropped.
 func outcomes(
-	before []v1beta2.CheckOutcome,
-	checks []fleet.Check,
-	reported []bundle.ReportedCheck,
+	before []v1beta2.CheckOutcome, checks []fleet.Check, reported []bundle.ReportedCheck,
 ) []v1beta2.CheckOutcome {
 	var all []v1beta2.CheckOutcome
 	for _, c := range checks {

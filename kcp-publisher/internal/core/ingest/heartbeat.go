@@ -22,12 +22,14 @@ const (
 // old.
 func Notable(before, after v1beta2.KymaStatus) bool {
 	was, is := before.Runtime, after.Runtime
-	if was != nil && was.Observed != nil && was.Observed.Heard != nil && is != nil && is.Observed != nil && is.Observed.Heard != nil {
+	if was != nil && was.Observed != nil && was.Observed.Heard != nil && is != nil && is.Observed != nil &&
+		is.Observed.Heard != nil {
 		if !is.Observed.Heard.Time.Before(NotedUntil(before)) {
 			return true
 		}
 		runtime, observed := *is, *is.Observed
-		observed.Time, observed.Heard, runtime.ReportSequence = was.Observed.Time, was.Observed.Heard, was.ReportSequence
+		observed.Time, observed.Heard, runtime.ReportSequence = was.Observed.Time, was.Observed.Heard,
+			was.ReportSequence
 		runtime.Observed, after.Runtime = &observed, &runtime
 	}
 	return !equality.Semantic.DeepEqual(before, after)

@@ -13,7 +13,9 @@ import (
 
 func TestOnlyChangesAreWritten(t *testing.T) {
 	report := func(change func(*bundle.AcceptedReport)) v1beta2.KymaStatus {
-		r := bundle.AcceptedReport{Content: "sha256:said", Report: bundle.Report{Sequence: 5, Time: noon, AgentVersion: "v1"}}
+		r := bundle.AcceptedReport{
+			Content: "sha256:said", Report: bundle.Report{Sequence: 5, Time: noon, AgentVersion: "v1"},
+		}
 		change(&r)
 		status := healthy().status()
 		Remember(&status, r, "key", "thumbprint", r.Time)
@@ -29,17 +31,31 @@ func TestOnlyChangesAreWritten(t *testing.T) {
 		status func(*v1beta2.KymaStatus)
 		want   bool
 	}{
-		"nothing is new":                          {func(*bundle.AcceptedReport) {}, nil, false},
-		"the same is said later":                  {later(5 * time.Minute), nil, false},
-		"the same is said hours later":            {later(notedFor - time.Minute), nil, false},
-		"the same is said a day later":            {later(notedFor + notedSpread), nil, true},
-		"something else is said":                  {func(r *bundle.AcceptedReport) { r.Content = "sha256:other" }, nil, true},
-		"another agent says it":                   {func(r *bundle.AcceptedReport) { r.AgentVersion = "v2" }, nil, true},
-		"a condition changes":                     {later(time.Minute), func(s *v1beta2.KymaStatus) { s.Conditions[0].Message = "other" }, true},
-		"the control plane has something else":    {later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.ID = "other" }, true},
-		"what is asked for there is known now":    {later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.Requested = nil }, true},
-		"it is not known any more when it was":    {later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.Observed = nil }, true},
-		"nothing is known of the runtime anymore": {later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime = nil }, true},
+		"nothing is new":               {func(*bundle.AcceptedReport) {}, nil, false},
+		"the same is said later":       {later(5 * time.Minute), nil, false},
+		"the same is said hours later": {later(notedFor - time.Minute), nil, false},
+		"the same is said a day later": {later(notedFor + notedSpread), nil, true},
+		"something else is said": {
+			func(r *bundle.AcceptedReport) { r.Content = "sha256:other" }, nil, true,
+		},
+		"another agent says it": {
+			func(r *bundle.AcceptedReport) { r.AgentVersion = "v2" }, nil, true,
+		},
+		"a condition changes": {
+			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Conditions[0].Message = "other" }, true,
+		},
+		"the control plane has something else": {
+			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.ID = "other" }, true,
+		},
+		"what is asked for there is known now": {
+			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.Requested = nil }, true,
+		},
+		"it is not known any more when it was": {
+			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.Observed = nil }, true,
+		},
+		"nothing is known of the runtime anymore": {
+			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime = nil }, true,
+		},
 	} {
 		after := report(c.change)
 		after.Runtime.Requested = &v1beta2.RequestedSpec{Generation: 3}
@@ -65,9 +81,14 @@ func equal(a, b v1beta2.KymaStatus) bool { return outline(a) == outline(b) && !N
 
 func TestStatusWritesOfAFleetAreSpread(t *testing.T) {
 	at := func(id string) time.Time {
-		return NotedUntil(v1beta2.KymaStatus{Runtime: &v1beta2.RuntimeStatus{ID: id, Observed: &v1beta2.ObservedBundle{Heard: new(metav1.NewTime(noon))}}})
+		return NotedUntil(v1beta2.KymaStatus{
+			Runtime: &v1beta2.RuntimeStatus{
+				ID: id, Observed: &v1beta2.ObservedBundle{Heard: new(metav1.NewTime(noon))},
+			},
+		})
 	}
-	if a, b := at("berlin"), at("paris"); a.Equal(b) || a.Before(noon.Add(notedFor)) || b.After(noon.Add(notedFor+notedSpread)) {
+	if a, b := at("berlin"), at("paris"); a.Equal(b) || a.Before(noon.Add(notedFor)) ||
+		b.After(noon.Add(notedFor+notedSpread)) {
 		t.Errorf("noted again at %s and %s", a, b)
 	}
 	if at := NotedUntil(v1beta2.KymaStatus{}); !at.IsZero() {
@@ -80,7 +101,11 @@ func TestStatusWritesOfAFleetAreSpread(t *testing.T) {
 func TestRestartKeepsReportTimes(t *testing.T) {
 	now := noon.Add(10 * time.Hour)
 	noted := func(said time.Time) *v1beta2.RuntimeStatus {
-		return &v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(said), Heard: new(metav1.NewTime(noon))}}
+		return &v1beta2.RuntimeStatus{
+			ReportSequence: 5, Observed: &v1beta2.ObservedBundle{
+				Time: metav1.NewTime(said), Heard: new(metav1.NewTime(noon)),
+			},
+		}
 	}
 	report := func(sequence int64, said time.Time) bundle.AcceptedReport {
 		return bundle.AcceptedReport{Report: bundle.Report{Sequence: sequence, Time: said}}
@@ -93,10 +118,16 @@ func TestRestartKeepsReportTimes(t *testing.T) {
 		later  bool // than the first look
 		want   time.Time
 	}{
-		"the one that is noted":                      {noted(noon), report(5, noon), false, noon},
-		"a newer one":                                {noted(noon), report(6, noon.Add(9*time.Hour)), false, noon.Add(9 * time.Hour)},
-		"a newer one, of a clock that is behind":     {noted(noon.Add(-2 * time.Hour)), report(6, noon.Add(7*time.Hour)), false, noon.Add(9 * time.Hour)},
-		"a newer one, of a clock that is ahead":      {noted(noon.Add(20 * time.Hour)), report(6, noon.Add(29*time.Hour)), false, noon.Add(9 * time.Hour)},
+		"the one that is noted": {noted(noon), report(5, noon), false, noon},
+		"a newer one": {
+			noted(noon), report(6, noon.Add(9*time.Hour)), false, noon.Add(9 * time.Hour),
+		},
+		"a newer one, of a clock that is behind": {
+			noted(noon.Add(-2 * time.Hour)), report(6, noon.Add(7*time.Hour)), false, noon.Add(9 * time.Hour),
+		},
+		"a newer one, of a clock that is ahead": {
+			noted(noon.Add(20 * time.Hour)), report(6, noon.Add(29*time.Hour)), false, noon.Add(9 * time.Hour),
+		},
 		"one of a clock that was set forward":        {noted(noon), report(6, noon.Add(29*time.Hour)), false, now},
 		"one of a clock that was set back":           {noted(noon), report(6, noon.Add(-29*time.Hour)), false, noon},
 		"a newer one that appears after the start":   {noted(noon), report(6, noon.Add(9*time.Hour)), true, now},
@@ -131,13 +162,15 @@ func TestUncertainSilenceIsNotReported(t *testing.T) {
 		facts := s.facts
 		facts.Unnoted = c.unnoted
 		after := Status(status, facts, late)
-		if reporting := meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting); reporting == c.silent {
+		if reporting := meta.IsStatusConditionTrue(after.Conditions,
+			v1beta2.ConditionReporting); reporting == c.silent {
 			t.Errorf("%s: it reports: %v", name, reporting)
 		}
 		if c.silent {
 			again := facts
 			again.Unnoted = late.Add(-time.Minute)
-			if back := Status(after, again, late); meta.IsStatusConditionTrue(back.Conditions, v1beta2.ConditionReporting) || back.State == v1beta2.StateReady {
+			if back := Status(after, again, late); meta.IsStatusConditionTrue(back.Conditions,
+				v1beta2.ConditionReporting) || back.State == v1beta2.StateReady {
 				t.Errorf("%s: what was silent is healthy: %s", name, outline(back))
 			}
 		}

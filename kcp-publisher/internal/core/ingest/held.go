@@ -12,11 +12,7 @@ import (
 // HeldBy returns the status while bundles are only renewed. It records a renewed bundle and names the held commit. An
 // empty commit keeps the condition.
 func HeldBy(
-	before v1beta2.KymaStatus,
-	renewed *plan.Published,
-	commit string,
-	generation int64,
-	now time.Time,
+	before v1beta2.KymaStatus, renewed *plan.Published, commit string, generation int64, now time.Time,
 ) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if r := after.Runtime; r != nil && renewed != nil && r.Published != nil &&
@@ -28,7 +24,8 @@ func HeldBy(
 	}
 	if commit != "" {
 		set := setter(&after.Conditions, generation, now)
-		set(v1beta2.ConditionPublishing, v1beta2.ReasonCommitHeld, commit+": bundles are renewed without a change", false)
+		set(v1beta2.ConditionPublishing, v1beta2.ReasonCommitHeld, commit+": bundles are renewed without a change",
+			false)
 	}
 	return after
 }

@@ -57,7 +57,10 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 
 // recordOf returns the record of a bundle that is newer than the last record, nil without one.
 func recordOf(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
-	b := v1beta2.BundleRecord{Epoch: published.Epoch, Sequence: published.Sequence, Digest: published.Digest, Published: published.Time, Commit: published.Commit}
+	b := v1beta2.BundleRecord{
+		Epoch: published.Epoch, Sequence: published.Sequence, Digest: published.Digest, Published: published.Time,
+		Commit: published.Commit,
+	}
 	b.Changes = versionChanges(versionsIn(last), published.Versions)
 	if more := len(b.Changes) - maxVersionChanges; more > 0 {
 		b.Changes, b.More = slices.Clone(b.Changes[:maxVersionChanges]), int32(more)

@@ -53,7 +53,8 @@ func TestHistoryRecordsTheOutcomeOfBundles(t *testing.T) {
 	m.publish("second", kedaTo("2.0.0"))
 	m.wantHistory("8  applied:false", "7 Ready applied:true keda →1.0.0 mail →1.0.0")
 	m.later(time.Minute).report("second", at(ready("keda"), "2.0.0"), ready("mail"))
-	if got := m.status.Runtime.History; got[0].Applied == nil || !got[0].Applied.Time.Equal(m.now) || !got[1].Applied.Equal(&applied) {
+	if got := m.status.Runtime.History; got[0].Applied == nil || !got[0].Applied.Time.Equal(m.now) ||
+		!got[1].Applied.Equal(&applied) {
 		t.Errorf("the second is applied at %v, the first at %v", got[0].Applied, got[1].Applied)
 	}
 	broken := at(ready("keda"), "2.0.0")
@@ -64,11 +65,16 @@ func TestHistoryRecordsTheOutcomeOfBundles(t *testing.T) {
 }
 
 func TestRefusedBundleIsRecordedWithAKnownReason(t *testing.T) {
-	for reason, want := range map[refusal.Reason]string{refusal.Downgrade: "Downgrade", "<script>": string(refusal.Other)} {
+	for reason, want := range map[refusal.Reason]string{refusal.Downgrade: "Downgrade",
+		"<script>": string(refusal.Other)} {
 		m := member(t)
 		m.publish("second", nothing)
 		report := *m.facts.Report
-		report.Refused = []bundle.RefusedBundle{{Digest: digest.FromString("second"), Reason: reason, Detail: "hostile"}, {Digest: digest.FromString("never published"), Reason: reason}}
+		report.Refused = []bundle.RefusedBundle{
+			{Digest: digest.FromString("second"), Reason: reason, Detail: "hostile"}, {
+				Digest: digest.FromString("never published"), Reason: reason,
+			},
+		}
 		m.facts.Report = &report
 		if got := m.look().status.Runtime.History[0]; got.Refused != want || got.Applied != nil {
 			t.Errorf("%s: got %+v", reason, got)
@@ -106,7 +112,8 @@ func TestOnlyTheLastBundlesAreRememberedInFewBytes(t *testing.T) {
 		t.Fatalf("%d bundles are remembered", got)
 	}
 	from, to := &v1beta2.PublishedBundle{Versions: map[string]string{}}, &v1beta2.PublishedBundle{
-		Epoch: 1, Sequence: 1795400000000, Digest: digest.FromString("x").String(), Time: metav1.NewTime(noon), Commit: strings.Repeat("c", 40), Versions: map[string]string{}}
+		Epoch: 1, Sequence: 1795400000000, Digest: digest.FromString("x").String(), Time: metav1.NewTime(noon),
+		Commit: strings.Repeat("c", 40), Versions: map[string]string{}}
 	for i := range 20 {
 		name := fmt.Sprintf("module-%02d", i)
 		from.Versions[name], to.Versions[name] = "1.0.0", "1.1.0"

@@ -81,5 +81,7 @@ func (all byModule) add(name string, runtime, problem v1beta2.Reason) {
 }
 
 func (all byModule) sorted() []v1beta2.ModuleReasons {
-	return slices.SortedFunc(maps.Values(all), func(a, b v1beta2.ModuleReasons) int { return cmp.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(maps.Values(all), func(a, b v1beta2.ModuleReasons) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
 }

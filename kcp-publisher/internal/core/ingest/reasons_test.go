@@ -16,7 +16,11 @@ import (
 func TestStatusKeepsReasons(t *testing.T) {
 	type reasons = v1beta2.RuntimeReasons
 	keda := func(runtime, problem string) *reasons {
-		return &reasons{Modules: []v1beta2.ModuleReasons{{Name: "keda", Runtime: v1beta2.Reason(runtime), Problem: v1beta2.Reason(problem)}}}
+		return &reasons{
+			Modules: []v1beta2.ModuleReasons{
+				{Name: "keda", Runtime: v1beta2.Reason(runtime), Problem: v1beta2.Reason(problem)},
+			},
+		}
 	}
 	reports := func(state v1beta2.State, r reason.Reason) func(*Facts) {
 		return func(f *Facts) { f.Report.Modules[0].State, f.Report.Modules[0].Reason = state, r }
@@ -53,8 +57,10 @@ func TestStatusKeepsReasons(t *testing.T) {
 		"pins that cannot be parsed": {fails(reason.Errorf(reason.PinsInvalid, "x")), &reasons{Publish: "PinsInvalid"}},
 		"an error without a reason":  {fails(errors.New("runtime id x")), &reasons{Publish: "Other"}},
 		"an expired root":            {fails(refusal.New(refusal.RootExpired, "x")), &reasons{Publish: "RootExpired"}},
-		"keys that are not listed":   {fails(refusal.New(refusal.UnknownKey, "x")), &reasons{Publish: "KeysNotAccepted"}},
-		"another refusal":            {fails(refusal.New(refusal.TooLarge, "x")), &reasons{Publish: "Other"}},
+		"keys that are not listed": {
+			fails(refusal.New(refusal.UnknownKey, "x")), &reasons{Publish: "KeysNotAccepted"},
+		},
+		"another refusal": {fails(refusal.New(refusal.TooLarge, "x")), &reasons{Publish: "Other"}},
 		"Secrets that are not sealed": {func(f *Facts) {
 			f.SecretsError = errors.Join(reason.Errorf(reason.SecretMissing, "x"), errors.New("y"))
 		}, &reasons{Secrets: "SecretMissing"}},
@@ -62,8 +68,12 @@ func TestStatusKeepsReasons(t *testing.T) {
 			f.Published.Predicate.Sealed = &bundle.Sealed{Revision: "1"}
 			f.Report.Secrets = &bundle.ReportedSecrets{Revision: "1", Reason: reason.NamespaceMissing, Trouble: "x"}
 		}, &reasons{Secrets: "NamespaceMissing"}},
-		"a refused report":           {func(f *Facts) { f.ReportRefused = refusal.New(refusal.Revoked, "x") }, &reasons{Report: "Revoked"}},
-		"a request that is left out": {func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Asked: 900} }, &reasons{Report: "RequestTruncated"}},
+		"a refused report": {
+			func(f *Facts) { f.ReportRefused = refusal.New(refusal.Revoked, "x") }, &reasons{Report: "Revoked"},
+		},
+		"a request that is left out": {
+			func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Asked: 900} }, &reasons{Report: "RequestTruncated"},
+		},
 		"a request that cannot be parsed": {func(f *Facts) {
 			f.Report.Truncated = &bundle.Truncated{Asked: 900}
 			f.Report.Trouble = &bundle.ReportedTrouble{Reason: v1beta2.ReasonPinsUnreadable, Message: "x"}

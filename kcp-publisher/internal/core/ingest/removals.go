@@ -45,9 +45,6 @@ func heldMessage(waiting []string, held map[string]removal.Reason) string {
 	case len(waiting) > 1:
 		what = "the removal of modules " + strings.Join(waiting, ", ")
 	}
-	return fmt.Sprintf(
-		"%s waits for an operator's approval: %s: see `kcp-publisher removals`",
-		what,
-		removalReasons[held[waiting[0]]],
-	)
+	return fmt.Sprintf("%s waits for an operator's approval: %s: see `kcp-publisher removals`", what,
+		removalReasons[held[waiting[0]]])
 }

@@ -13,7 +13,9 @@ import (
 )
 
 // secrets sets the condition for the outcome of the runtime's Secrets, once there are any.
-func secrets(before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool)) {
+func secrets(
+	before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
+) {
 	var sealed *bundle.Sealed
 	if facts.Published != nil {
 		sealed = facts.Published.Predicate.Sealed
@@ -28,7 +30,8 @@ func secrets(before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons
 			set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "no Secrets are configured for the runtime", true)
 		}
 	case !current(facts) || facts.Report.Secrets == nil || facts.Report.Secrets.Revision != sealed.Revision:
-		set(v1beta2.ConditionSecrets, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
+		set(v1beta2.ConditionSecrets, v1beta2.ReasonPending,
+			fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report.Secrets.Trouble != "":
 		why.Secrets = known(facts.Report.Secrets.Reason, reason.Secrets)
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, facts.Report.Secrets.Trouble, false)
@@ -53,7 +56,8 @@ func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []s
 
 // carriedOut reports whether the runtime has applied the Secrets of the newest bundle.
 func carriedOut(facts Facts) bool {
-	if facts.SecretsError != nil || facts.PublishError != nil || facts.Published == nil || facts.Published.Predicate.Sealed == nil || !current(facts) {
+	if facts.SecretsError != nil || facts.PublishError != nil || facts.Published == nil ||
+		facts.Published.Predicate.Sealed == nil || !current(facts) {
 		return false
 	}
 	told := facts.Report.Secrets

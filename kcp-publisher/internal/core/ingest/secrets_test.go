@@ -26,15 +26,33 @@ func TestOutcomeOfSecretsIsReported(t *testing.T) {
 		reason string // empty for no condition
 		state  v1beta2.State
 	}{
-		"none were ever there":      {healthy(), "", v1beta2.StateReady},
-		"written":                   {healthy().with(sealedAs("1")).with(toldOf("1", "")), "Written", v1beta2.StateReady},
-		"not told yet":              {healthy().with(sealedAs("1")), "Pending", v1beta2.StateReady},
-		"told of older ones":        {healthy().with(sealedAs("2")).with(toldOf("1", "")), "Pending", v1beta2.StateReady},
-		"told by an older bundle":   {healthy().with(sealedAs("1")).with(toldOf("1", "")).with(reportedEarlierBundle), "Pending", v1beta2.StateProcessing},
-		"not written":               {healthy().with(sealedAs("1")).with(toldOf("1", "secret a/b: namespace a is not there yet")), "NotWritten", v1beta2.StateWarning},
-		"not sealed":                {healthy().with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed", v1beta2.StateWarning},
-		"not sealed, others are":    {healthy().with(sealedAs("1")).with(toldOf("1", "")).with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed", v1beta2.StateWarning},
-		"nothing is said by either": {healthy().with(nothingReported).with(sealedAs("1")), "Pending", v1beta2.StateProcessing},
+		"none were ever there": {healthy(), "", v1beta2.StateReady},
+		"written": {
+			healthy().with(sealedAs("1")).with(toldOf("1", "")), "Written", v1beta2.StateReady,
+		},
+		"not told yet": {healthy().with(sealedAs("1")), "Pending", v1beta2.StateReady},
+		"told of older ones": {
+			healthy().with(sealedAs("2")).with(toldOf("1", "")), "Pending", v1beta2.StateReady,
+		},
+		"told by an older bundle": {
+			healthy().with(sealedAs("1")).with(toldOf("1", "")).with(reportedEarlierBundle), "Pending",
+			v1beta2.StateProcessing,
+		},
+		"not written": {
+			healthy().with(sealedAs("1")).with(toldOf("1", "secret a/b: namespace a is not there yet")), "NotWritten",
+			v1beta2.StateWarning,
+		},
+		"not sealed": {
+			healthy().with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed",
+			v1beta2.StateWarning,
+		},
+		"not sealed, others are": {
+			healthy().with(sealedAs("1")).with(toldOf("1", "")).
+				with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed", v1beta2.StateWarning,
+		},
+		"nothing is said by either": {
+			healthy().with(nothingReported).with(sealedAs("1")), "Pending", v1beta2.StateProcessing,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := c.scene.status()
@@ -47,7 +65,8 @@ func TestOutcomeOfSecretsIsReported(t *testing.T) {
 	once := healthy().with(sealedAs("1")).with(toldOf("1", "not well"))
 	once.before = once.status()
 	once.facts.Published.Predicate.Sealed, once.facts.Report.Secrets = nil, nil
-	if told := meta.FindStatusCondition(once.status().Conditions, v1beta2.ConditionSecrets); told == nil || told.Status != "True" {
+	if told := meta.FindStatusCondition(once.status().Conditions, v1beta2.ConditionSecrets); told == nil ||
+		told.Status != "True" {
 		t.Errorf("trouble stays when there is nothing left to be in trouble: %+v", told)
 	}
 }
@@ -64,14 +83,25 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 		"nothing is told":                        {healthy().with(sealedAs("1")).facts, false},
 		"nothing is sealed":                      {healthy().with(toldOf("1", "")).facts, false},
 		"an older one is told":                   {healthy().with(sealedAs("2")).with(toldOf("1", "")).facts, false},
-		"not all of it is done":                  {healthy().with(sealedAs("1")).with(toldOf("1", "not well")).facts, false},
-		"it is told by an older bundle":          {healthy().with(sealedAs("1")).with(toldOf("1", "")).with(reportedEarlierBundle).facts, false},
-		"the runtime is not heard":               {healthy().with(sealedAs("1")).with(nothingReported).facts, false},
-		"not all could be sealed":                {healthy().with(sealedAs("1")).with(toldOf("1", "")).with(func(f *Facts) { f.SecretsError = errors.New("too large") }).facts, false},
-		"it could not be published":              {healthy().with(sealedAs("1")).with(toldOf("1", "")).with(func(f *Facts) { f.PublishError = errors.New("no") }).facts, false},
+		"not all of it is done": {
+			healthy().with(sealedAs("1")).with(toldOf("1", "not well")).facts, false,
+		},
+		"it is told by an older bundle": {
+			healthy().with(sealedAs("1")).with(toldOf("1", "")).with(reportedEarlierBundle).facts, false,
+		},
+		"the runtime is not heard": {healthy().with(sealedAs("1")).with(nothingReported).facts, false},
+		"not all could be sealed": {
+			healthy().with(sealedAs("1")).with(toldOf("1", "")).
+				with(func(f *Facts) { f.SecretsError = errors.New("too large") }).facts, false,
+		},
+		"it could not be published": {
+			healthy().with(sealedAs("1")).with(toldOf("1", "")).
+				with(func(f *Facts) { f.PublishError = errors.New("no") }).facts, false,
+		},
 	} {
 		known := KnownSecrets(before, have, c.facts)
-		if !slices.Contains(known, "a/x") || slices.Contains(known, "a/gone") == c.gone || !slices.IsSorted(known) || strings.Count(strings.Join(known, " "), "a/x") != 1 {
+		if !slices.Contains(known, "a/x") || slices.Contains(known, "a/gone") == c.gone || !slices.IsSorted(known) ||
+			strings.Count(strings.Join(known, " "), "a/x") != 1 {
 			t.Errorf("%s: known %v", name, known)
 		}
 	}
@@ -79,7 +109,8 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 
 func TestOnlyARealRecipientIsRemembered(t *testing.T) {
 	const genuine = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
-	for said, want := range map[string]string{genuine: genuine, "": "", "age1nobody": "", strings.Repeat("a", 10_000): ""} {
+	for said, want := range map[string]string{genuine: genuine, "": "", "age1nobody": "",
+		strings.Repeat("a", 10_000): ""} {
 		s := healthy()
 		s.facts.Report.Enrolled, s.facts.Report.Recipient = true, said
 		if got := s.remember().before.Runtime.Key.Recipient; got != want {

@@ -14,7 +14,9 @@ import (
 func TestStatusSharesNoMemory(t *testing.T) {
 	s := healthy()
 	s.facts.Published.Predicate.Removals = []string{"old"}
-	s.facts.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast", Modules: []v1beta2.Module{{Name: "keda"}}}, Generation: 4}
+	s.facts.Report.Kyma = &bundle.ReportedKyma{
+		Spec: v1beta2.KymaSpec{Channel: "fast", Modules: []v1beta2.Module{{Name: "keda"}}}, Generation: 4,
+	}
 	object := func(name string) *v1beta2.TrackingObject {
 		return &v1beta2.TrackingObject{PartialMeta: v1beta2.PartialMeta{Name: name}}
 	}

@@ -19,7 +19,9 @@ import (
 
 // Unheard returns the status of a runtime whose reports cannot be read now, and whether its allowed silence is over.
 // unnoted is as in Facts. Before that, the status stays. Status decides again once reports can be read.
-func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time) (v1beta2.KymaStatus, bool) {
+func Unheard(
+	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time,
+) (v1beta2.KymaStatus, bool) {
 	if before.Runtime == nil || before.Runtime.Observed == nil {
 		return before, false
 	}
@@ -32,7 +34,8 @@ func Unheard(before v1beta2.KymaStatus, generation int64, allowed time.Duration,
 	why := reasonsOf(before)
 	reporting(after, Facts{Silence: allowed, Carried: carried, Unnoted: unnoted}, why, now, set)
 	after.Runtime.Reasons = orNone(why)
-	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
+	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil ||
+		ready.Reason != v1beta2.ReasonPublishFailed {
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
 	}
 	after.State = worse(before.State, v1beta2.StateWarning)
@@ -50,7 +53,8 @@ func heard(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time
 	if before.Observed.Heard != nil {
 		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
 	}
-	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second)) // an earlier publisher recorded no arrivals
+	// an earlier publisher recorded no arrivals
+	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))
 }
 
 func earliest(a, b time.Time) time.Time {
@@ -61,16 +65,21 @@ func earliest(a, b time.Time) time.Time {
 }
 
 // reporting sets the condition Reporting, and reports whether the reported state is unreliable.
-func reporting(after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time, set func(string, string, string, bool)) bool {
+func reporting(
+	after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time,
+	set func(string, string, string, bool),
+) bool {
 	r := after.Runtime
 	switch {
 	case facts.ReportRefused != nil:
 		why.Report = v1beta2.Reason(refusal.Known(facts.ReportRefused.Reason))
-		set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the latest report was refused: "+facts.ReportRefused.Error(), false)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused, "the latest report was refused: "+
+			facts.ReportRefused.Error(), false)
 		return true
 	case r.Observed == nil:
 		why.Report = unreadReason(facts)
-		set(v1beta2.ConditionReporting, v1beta2.ReasonNeverReported, "the runtime has never reported"+unread(facts), false)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonNeverReported, "the runtime has never reported"+unread(facts),
+			false)
 		return true
 	}
 	heard := plan.HeardOf(*r.Observed, facts.Carried).UTC()
@@ -83,14 +92,21 @@ func reporting(after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReason
 	case state == silence.Silent:
 		why.Report = unreadReason(facts)
 		// The age is rounded, or the condition would be written again at every pass.
-		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent, fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", heard.Format(time.RFC3339), facts.Silence, unread(facts)), false)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent,
+			fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", heard.Format(time.RFC3339),
+				facts.Silence, unread(facts)), false)
 		return true
 	case facts.Carried:
 		latest := fmt.Sprintf("reports are carried by hand: the latest is of %s", heard.Format(time.RFC3339))
 		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, latest+leftOut(facts), true)
 	case heard.Sub(r.Observed.Time.Time) > trust.MaxClockSkew:
-		set(v1beta2.ConditionReporting, v1beta2.ReasonClockBehind, fmt.Sprintf("the latest report arrived at %s and is of %s by the runtime's clock: set that clock, or the control plane's if it is wrong, or find out who holds the reports back; the clocks differ by %s",
-			heard.Format(time.RFC3339), r.Observed.Time.UTC().Format(time.RFC3339), heard.Sub(r.Observed.Time.Time)), false)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonClockBehind,
+			fmt.Sprintf(
+				"the latest report arrived at %s and is of %s by the runtime's clock: set that clock, or the control "+
+					"plane's if it is wrong, or find out who holds the reports back; the clocks differ by %s",
+				heard.Format(time.RFC3339), r.Observed.Time.UTC().Format(time.RFC3339),
+				heard.Sub(r.Observed.Time.Time)),
+			false)
 		return true
 	case facts.Report != nil && facts.Report.Truncated != nil:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonTruncated, "the runtime reports"+leftOut(facts), true)

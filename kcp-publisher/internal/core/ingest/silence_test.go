@@ -18,7 +18,8 @@ import (
 func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 	s := healthy()
 	status := s.status()
-	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(allowedSilence-time.Minute)); silent || !reflect.DeepEqual(after, status) {
+	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{},
+		noon.Add(allowedSilence-time.Minute)); silent || !reflect.DeepEqual(after, status) {
 		t.Errorf("within the allowed silence: %v, %s", silent, outline(after))
 	}
 	later := noon.Add(allowedSilence)
@@ -33,13 +34,15 @@ func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 	if !after.LastOperation.LastUpdateTime.Time.Equal(later) {
 		t.Errorf("last operation is %+v", after.LastOperation)
 	}
-	if again, _ := Unheard(after, 3, allowedSilence, false, time.Time{}, later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
+	if again, _ := Unheard(after, 3, allowedSilence, false, time.Time{},
+		later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("a longer outage writes anew: %s", outline(again))
 	}
 	// What is heard once the registry is back is judged by Status, and must not find another silence to write.
 	s.before = after
 	if judged := s.later(allowedSilence).status(); !reflect.DeepEqual(judged, after) {
-		t.Errorf("the registry is back and the runtime is as silent:\n%s\nbefore it was\n%s", outline(judged), outline(after))
+		t.Errorf("the registry is back and the runtime is as silent:\n%s\nbefore it was\n%s", outline(judged),
+			outline(after))
 	}
 }
 
@@ -48,7 +51,8 @@ func TestWhoseReportsAreCarriedIsNotFailing(t *testing.T) {
 	carried := func(f *Facts) { f.Silence, f.Carried = season, true }
 	status := healthy().with(carried).later(season - time.Minute).status()
 	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
-	if status.State != v1beta2.StateReady || reporting.Status != metav1.ConditionTrue || reporting.Reason != "Carried" ||
+	if status.State != v1beta2.StateReady || reporting.Status != metav1.ConditionTrue ||
+		reporting.Reason != "Carried" ||
 		reporting.Message != "reports are carried by hand: the latest is of 2026-05-04T11:59:00Z" {
 		t.Errorf("89 days later: %s, %+v", status.State, reporting)
 	}
@@ -56,11 +60,13 @@ func TestWhoseReportsAreCarriedIsNotFailing(t *testing.T) {
 	status = healthy().with(carried).with(reportedEarlierBundle).status()
 	accepted := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionAccepted)
 	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
-	if status.State != v1beta2.StateProcessing || accepted.Reason != "Carried" || accepted.Message != onItsWay || ready.Message != onItsWay {
+	if status.State != v1beta2.StateProcessing || accepted.Reason != "Carried" || accepted.Message != onItsWay ||
+		ready.Message != onItsWay {
 		t.Errorf("while a bundle is on its way: %s, %+v, %+v", status.State, accepted, ready)
 	}
 	status = healthy().with(carried).later(season).status()
-	if reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting); status.State != v1beta2.StateWarning || reporting.Reason != "Silent" {
+	if reporting := meta.FindStatusCondition(status.Conditions,
+		v1beta2.ConditionReporting); status.State != v1beta2.StateWarning || reporting.Reason != "Silent" {
 		t.Errorf("longer than a season: %s, %+v", status.State, reporting)
 	}
 }
@@ -68,14 +74,16 @@ func TestWhoseReportsAreCarriedIsNotFailing(t *testing.T) {
 func TestSilenceHidesNoWorseTrouble(t *testing.T) {
 	status := healthy().with(func(f *Facts) { f.PublishError = errors.New("runtime id is taken") }).status()
 	after, _ := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour))
-	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); after.State != v1beta2.StateError || ready.Message != "runtime id is taken" {
+	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); after.State != v1beta2.StateError ||
+		ready.Message != "runtime id is taken" {
 		t.Errorf("got %s", outline(after))
 	}
 }
 
 func TestRuntimeWithoutAReportStaysUnreported(t *testing.T) {
 	status := healthy().with(nothingReported).status()
-	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour)); silent || !reflect.DeepEqual(after, status) {
+	if after, silent := Unheard(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour)); silent ||
+		!reflect.DeepEqual(after, status) {
 		t.Errorf("got %v, %s", silent, outline(after))
 	}
 	if _, silent := Unheard(v1beta2.KymaStatus{}, 1, allowedSilence, false, time.Time{}, noon); silent {
@@ -89,13 +97,21 @@ func TestUnreadableReportIsNamedAsTheCauseOfSilence(t *testing.T) {
 		scene *scene
 		want  string
 	}{
-		"not while the last one is fresh":     {healthy().with(denied), ""},
-		"after the allowed silence":           {healthy().with(denied).later(time.Hour), "the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago, and its report cannot be read: the registry answers 403 Forbidden"},
-		"at once when there has been no word": {healthy().with(nothingReported).with(denied), "the runtime has never reported, and its report cannot be read: the registry answers 403 Forbidden"},
+		"not while the last one is fresh": {healthy().with(denied), ""},
+		"after the allowed silence": {
+			healthy().with(denied).later(time.Hour),
+			"the last report is of 2026-05-04T11:59:00Z, more than the allowed 30m0s ago, and its report cannot be " +
+				"read: the registry answers 403 Forbidden",
+		},
+		"at once when there has been no word": {
+			healthy().with(nothingReported).with(denied),
+			"the runtime has never reported, and its report cannot be read: the registry answers 403 Forbidden",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			if c := meta.FindStatusCondition(c.scene.status().Conditions, v1beta2.ConditionReporting); c.Status != "True" {
+			if c := meta.FindStatusCondition(c.scene.status().Conditions,
+				v1beta2.ConditionReporting); c.Status != "True" {
 				got = c.Message
 			}
 			if got != c.want {
@@ -127,13 +143,24 @@ func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 		report bundle.AcceptedReport
 		want   time.Time
 	}{
-		"the first report":                          {v1beta2.RuntimeStatus{}, report(5, noon.AddDate(1, 0, 0)), noon.Add(time.Hour)},
-		"a newer one":                               {known, report(6, noon.AddDate(-1, 0, 0)), noon.Add(time.Hour)},
-		"the same, seen again after a restart":      {known, report(5, noon), noon},
-		"what a clock noted that was ahead":         {v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{Heard: new(metav1.NewTime(noon.AddDate(1, 0, 0)))}}, report(5, noon), noon.Add(time.Hour)},
-		"the first of another key":                  {known, enrolling, noon.Add(time.Hour)},
-		"one that was heard by an older publisher":  {v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon), noon},
-		"the same of a runtime whose clock is fast": {v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon.AddDate(9, 0, 0)), noon.Add(time.Hour)},
+		"the first report": {
+			v1beta2.RuntimeStatus{}, report(5, noon.AddDate(1, 0, 0)), noon.Add(time.Hour),
+		},
+		"a newer one":                          {known, report(6, noon.AddDate(-1, 0, 0)), noon.Add(time.Hour)},
+		"the same, seen again after a restart": {known, report(5, noon), noon},
+		"what a clock noted that was ahead": {
+			v1beta2.RuntimeStatus{ReportSequence: 5,
+				Observed: &v1beta2.ObservedBundle{Heard: new(metav1.NewTime(noon.AddDate(1, 0, 0)))}}, report(5, noon),
+			noon.Add(time.Hour),
+		},
+		"the first of another key": {known, enrolling, noon.Add(time.Hour)},
+		"one that was heard by an older publisher": {
+			v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon), noon,
+		},
+		"the same of a runtime whose clock is fast": {
+			v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}},
+			report(5, noon.AddDate(9, 0, 0)), noon.Add(time.Hour),
+		},
 	} {
 		if got := heard(c.before, c.report, noon.Add(time.Hour)); !got.Time.Equal(c.want) {
 			t.Errorf("%s is heard at %s, want %s", name, got, c.want)
@@ -146,8 +173,10 @@ func TestDelayedReport(t *testing.T) {
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-25 * time.Hour))
 	status := s.status()
 	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
-	if status.State != v1beta2.StateWarning || reporting.Reason != v1beta2.ReasonClockBehind || reporting.Status != metav1.ConditionFalse ||
-		!strings.Contains(reporting.Message, "arrived at 2026-05-04T11:59:00Z and is of 2026-05-03T11:00:00Z by the runtime's clock") {
+	if status.State != v1beta2.StateWarning || reporting.Reason != v1beta2.ReasonClockBehind ||
+		reporting.Status != metav1.ConditionFalse ||
+		!strings.Contains(reporting.Message,
+			"arrived at 2026-05-04T11:59:00Z and is of 2026-05-03T11:00:00Z by the runtime's clock") {
 		t.Errorf("got %s, %+v", status.State, reporting)
 	}
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-23 * time.Hour))
@@ -160,7 +189,8 @@ func TestDelayedReport(t *testing.T) {
 	if status := s.status(); status.State != v1beta2.StateReady {
 		t.Errorf("carried for 80 of 90 days: %s", outline(status))
 	}
-	if status := s.later(11 * 24 * time.Hour).status(); meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting).Reason != v1beta2.ReasonSilent {
+	if status := s.later(11 * 24 * time.Hour).status(); meta.FindStatusCondition(status.Conditions,
+		v1beta2.ConditionReporting).Reason != v1beta2.ReasonSilent {
 		t.Errorf("91 days after it was written: %s", outline(status))
 	}
 }
@@ -170,7 +200,8 @@ func TestOmissionsOfAReportAreReported(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Messages: true} })
 	status := s.status()
 	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
-	if status.State != v1beta2.StateReady || reporting.Reason != v1beta2.ReasonTruncated || reporting.Status != metav1.ConditionTrue ||
+	if status.State != v1beta2.StateReady || reporting.Reason != v1beta2.ReasonTruncated ||
+		reporting.Status != metav1.ConditionTrue ||
 		reporting.Message != "the runtime reports; its report is truncated to fit: messages are shortened or left out" {
 		t.Errorf("without messages: %s, %+v", status.State, reporting)
 	}
@@ -182,7 +213,8 @@ func TestOmissionsOfAReportAreReported(t *testing.T) {
 	Remember(&s.before, *s.facts.Report, "key", "thumbprint", noon)
 	status = s.status()
 	reporting = meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
-	if status.State != v1beta2.StateWarning || !strings.Contains(reporting.Message, "the 1100 modules of its Kyma's request are ignored") ||
+	if status.State != v1beta2.StateWarning ||
+		!strings.Contains(reporting.Message, "the 1100 modules of its Kyma's request are ignored") ||
 		!strings.Contains(outline(status), "leaves the module out") || status.Runtime.Requested.Generation != 8 {
 		t.Errorf("without modules: %s\n%+v", outline(status), reporting)
 	}
@@ -191,7 +223,8 @@ func TestOmissionsOfAReportAreReported(t *testing.T) {
 	status = s.status()
 	reporting = meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
 	synced := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSynced)
-	if reporting.Message != "the runtime reports; the request of its Kyma cannot be read: see condition Synced" || synced.Reason != v1beta2.ReasonPinsUnreadable ||
+	if reporting.Message != "the runtime reports; the request of its Kyma cannot be read: see condition Synced" ||
+		synced.Reason != v1beta2.ReasonPinsUnreadable ||
 		synced.Message != "entry keda" || status.Runtime.Requested.Generation != 8 {
 		t.Errorf("with pins that cannot be read: %s\n%+v\n%+v", outline(status), reporting, synced)
 	}

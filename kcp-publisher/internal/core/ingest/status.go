@@ -90,13 +90,17 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	// A spec without modules is not a request, so the previous request stays.
 	before := r.Agent
 	r.Agent = reportingAgent(before, report, seen)
-	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() && requestCounts(before, *r.Agent, report, seen) {
+	if report.Kyma != nil && !report.Kyma.Deleting && !report.LeavesWishesOut() &&
+		requestCounts(before, *r.Agent, report, seen) {
 		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
 	}
 	phase.Hear(r, report.Report)
 	if report.Enrolled {
 		forgetCertificate(r, thumbprint)
-		r.Key = &v1beta2.RuntimeKey{Thumbprint: thumbprint, PublicKey: publicKey, TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))}
+		r.Key = &v1beta2.RuntimeKey{
+			Thumbprint: thumbprint, PublicKey: publicKey,
+			TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second)),
+		}
 		if report.Enrollment != nil {
 			r.Key.TokenExpires = metav1.Unix(report.Enrollment.TokenExpires, 0)
 			assigned(r, seen)
@@ -172,7 +176,8 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		set(v1beta2.ConditionModules, v1beta2.ReasonReady, allReady, true)
 	} else {
 		m := after.Modules[notReady]
-		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
+		set(v1beta2.ConditionModules, v1beta2.ReasonNotReady,
+			fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see the runtime's Manifest")), false)
 	}
 	moduleCatalog(facts, set)
 	operation := allReady
@@ -183,7 +188,9 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 		operation = bounded(facts.PublishError.Error())
 		set(v1beta2.ConditionReady, v1beta2.ReasonPublishFailed, operation, false)
 	} else {
-		set(v1beta2.ConditionReady, map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}[after.State == v1beta2.StateReady],
+		set(v1beta2.ConditionReady,
+			map[bool]string{true: v1beta2.ReasonReady,
+				false: v1beta2.ReasonNotReady}[after.State == v1beta2.StateReady],
 			operation, after.State == v1beta2.StateReady)
 	}
 	after.Operated(before, operation, now)
@@ -192,14 +199,17 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 }
 
 // setter returns a function that sets conditions. Transition times change only with the status.
-func setter(conditions *[]metav1.Condition, generation int64, now time.Time) func(kind, reason, message string, ok bool) {
+func setter(
+	conditions *[]metav1.Condition, generation int64, now time.Time,
+) func(kind, reason, message string, ok bool) {
 	return func(kind, reason, message string, ok bool) {
 		status := metav1.ConditionFalse
 		if ok {
 			status = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: bounded(message), ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+			Type: kind, Status: status, Reason: reason, Message: bounded(message), ObservedGeneration: generation,
+			LastTransitionTime: metav1.NewTime(now),
 		})
 	}
 }
@@ -237,7 +247,8 @@ func deciding(conditions []metav1.Condition) *metav1.Condition {
 // current reports whether the newest report is about the newest bundle. A status counts only for the digest that it
 // names.
 func current(facts Facts) bool {
-	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Digest == facts.Published.Digest
+	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil &&
+		facts.Report.Observed.Digest == facts.Published.Digest
 }
 
 // knows reports whether the runtime has reported the newest bundle.
@@ -245,7 +256,9 @@ func knows(r *v1beta2.RuntimeStatus, facts Facts) bool {
 	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
 }
 
-func acceptance(r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool)) {
+func acceptance(
+	r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
+) {
 	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
 		return // The bundle in force is not known now: the condition stays as it is.
 	}
@@ -254,15 +267,19 @@ func acceptance(r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReaso
 	case facts.refusesBundles():
 		last := facts.Report.Refused[len(facts.Report.Refused)-1]
 		why.Bundle = v1beta2.Reason(refusal.Known(last.Reason))
-		set(v1beta2.ConditionAccepted, v1beta2.ReasonBundleRefused, fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonBundleRefused,
+			fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
 	case facts.Published == nil:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, noBundle, false)
 	case facts.Carried && !knows(r, facts):
-		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried, fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back", facts.Published.Predicate.Sequence), false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried,
+			fmt.Sprintf("bundle %d is still to be carried to the runtime, or its report back",
+				facts.Published.Predicate.Sequence), false)
 	case !knows(r, facts) && trouble(facts) != nil && trouble(facts).Reason == v1beta2.ReasonStorageRefused:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonStorageRefused, trouble(facts).Message, false)
 	case !knows(r, facts):
-		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending,
+			fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report != nil && facts.Report.Observed != nil && facts.Report.Observed.Expired:
 		set(v1beta2.ConditionAccepted, string(refusal.Expired), "the bundle in use has expired", false)
 	default:
@@ -304,7 +321,9 @@ func understood(after v1beta2.KymaStatus, facts Facts, set func(string, string, 
 }
 
 // modules returns one entry for each published, requested or installed module, with its reasons, sorted by name.
-func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
+func modules(
+	before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts,
+) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
 	found, why := map[string]v1beta2.ModuleStatus{}, byModule{}
 	reported := map[string]bundle.ReportedModule{}
 	if facts.Report != nil {
@@ -331,7 +350,8 @@ func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, fac
 		message := problem.Message
 		if m.Message != "" && worse(m.State, problem.State) == m.State {
 			message = m.Message + "; " + message // the module's own trouble decides the state and comes first
-		} else if m.Message != "" && facts.Published != nil && slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
+		} else if m.Message != "" && facts.Published != nil &&
+			slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
 			message += "; " + m.Message // it names the objects that keep the module
 		}
 		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
@@ -353,7 +373,8 @@ func modules(before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, fac
 // removalStatus returns the status of a module that is being removed.
 func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
-		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
+		Name: r.Name, Channel: r.Channel, Version: r.Version, State: v1beta2.StateDeleting,
+		Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 		Message: fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence),
 	}
 	if facts.applies(r.Name) {
@@ -371,10 +392,13 @@ func onlyDeletion(state v1beta2.State) v1beta2.State {
 
 // moduleStatus returns the status of a module of the newest bundle. Its version is the running one of the newest
 // report.
-func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) v1beta2.ModuleStatus {
+func moduleStatus(
+	m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts,
+) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
-		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel, Version: running(m, r, before, facts),
-		State: v1beta2.StateProcessing, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
+		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel,
+		Version: running(m, r, before, facts),
+		State:   v1beta2.StateProcessing, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 	}
 	if m.Template != "" {
 		status.Template = &v1beta2.TrackingObject{
@@ -403,7 +427,8 @@ func moduleStatus(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.M
 		status.Message = "the runtime does not have the module yet"
 	case r.Version != m.Version:
 		status.State = cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing)
-		status.Message = cmp.Or(r.Message, fmt.Sprintf("version %s is still installed, %s comes next", r.Version, m.Version))
+		status.Message = cmp.Or(r.Message,
+			fmt.Sprintf("version %s is still installed, %s comes next", r.Version, m.Version))
 	default:
 		status.State, status.Message = r.State, r.Message
 	}
@@ -418,7 +443,9 @@ func onlyTrouble(state v1beta2.State) v1beta2.State {
 }
 
 // precedence orders states as Kyma does: the first one wins.
-var precedence = []v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady}
+var precedence = []v1beta2.State{
+	v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady,
+}
 
 func worse(a, b v1beta2.State) v1beta2.State {
 	for _, state := range precedence {
@@ -457,7 +484,8 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 		return worse(state, v1beta2.StateWarning)
 	case !facts.appliesToAll():
 		return worse(state, v1beta2.StateProcessing)
-	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", len(facts.LeftOut) > 0, facts.SecretsError != nil, facts.Report.LeavesWishesOut(),
+	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", len(facts.LeftOut) > 0,
+		facts.SecretsError != nil, facts.Report.LeavesWishesOut(),
 		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
 		return worse(state, v1beta2.StateWarning)
 	}

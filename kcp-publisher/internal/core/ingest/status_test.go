@@ -40,19 +40,26 @@ func healthy() *scene {
 		Generation: 3, Silence: allowedSilence,
 		Published: &plan.Published{
 			Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
-			State:    bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}}, Manifests: []bundle.Manifest{module("keda"), module("mail")}},
+			State: bundle.DesiredState{
+				Kyma:      bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}},
+				Manifests: []bundle.Manifest{module("keda"), module("mail")},
+			},
 			Versions: map[string]string{"keda": "1.0.0", "mail": "1.0.0"},
 		},
 		Report: &bundle.AcceptedReport{Report: bundle.Report{
-			Sequence: 5, Time: noon.Add(-time.Minute), Observed: &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
-			Modules: []bundle.ReportedModule{ready("keda"), ready("mail")},
+			Sequence: 5, Time: noon.Add(-time.Minute),
+			Observed: &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
+			Modules:  []bundle.ReportedModule{ready("keda"), ready("mail")},
 		}},
 	}
 	return s.remember()
 }
 
 func module(name string) bundle.Manifest {
-	return bundle.Manifest{Name: name, Module: name, Channel: "regular", Version: "1.0.0", Component: "kyma-pull.dev/module/" + name, Template: name + "-1.0.0"}
+	return bundle.Manifest{
+		Name: name, Module: name, Channel: "regular", Version: "1.0.0", Component: "kyma-pull.dev/module/" + name,
+		Template: name + "-1.0.0",
+	}
 }
 
 func ready(name string) bundle.ReportedModule {
@@ -102,7 +109,9 @@ func reportedEarlierBundle(f *Facts) {
 
 func problem(module string, state v1beta2.State, message string) func(*Facts) {
 	return func(f *Facts) {
-		f.Problems = append(f.Problems, bundle.Problem{Module: module, Channel: "regular", State: state, Message: message})
+		f.Problems = append(f.Problems, bundle.Problem{
+			Module: module, Channel: "regular", State: state, Message: message,
+		})
 	}
 }
 
@@ -134,10 +143,14 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 		scene *scene
 		want  []string
 	}{
-		"A runtime that has applied the latest bundle is ready": {healthy(), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
+		"A runtime that has applied the latest bundle is ready": {
+			healthy(), []string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Ready"},
+		},
 		"An agent that rolled back its image is no healthy runtime": {
-			healthy().with(func(f *Facts) { f.Report.AgentProblem = "the agent rolled back its image b" }), []string{"Warning",
-				"not Agent (RolledBack): the agent rolled back its image b", "not Ready (NotReady): the agent rolled back its image b",
+			healthy().with(func(f *Facts) { f.Report.AgentProblem = "the agent rolled back its image b" }),
+			[]string{"Warning",
+				"not Agent (RolledBack): the agent rolled back its image b",
+				"not Ready (NotReady): the agent rolled back its image b",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A status counts only for the bundle it names": {
 			healthy().with(reportedEarlierBundle), []string{"Processing",
@@ -147,7 +160,8 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
 		"Trouble with an earlier bundle does not count either": {
-			healthy().with(reportedEarlierBundle).with(reported("keda", v1beta2.StateError, "old trouble")), []string{"Processing",
+			healthy().with(reportedEarlierBundle).with(reported("keda", v1beta2.StateError, "old trouble")),
+			[]string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
@@ -179,7 +193,8 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			healthy().with(func(f *Facts) {
 				f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey, Detail: "signed with another key"}
 			}), []string{"Warning",
-				"not Reporting (ReportRefused): the latest report was refused: refused (ForeignKey): signed with another key",
+				"not Reporting (ReportRefused): the latest report was refused: refused (ForeignKey): signed with " +
+					"another key",
 				"not Ready (NotReady): the latest report was refused: refused (ForeignKey): signed with another key",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A first report that was refused leaves the runtime unknown": {
@@ -194,7 +209,11 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"keda@ Processing: " + waiting, "mail@ Processing: " + waiting}},
 		"A bundle that the runtime refused says why": {
 			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
-				f.Report.Refused = []bundle.RefusedBundle{{Digest: "sha256:old", Reason: refusal.Expired}, {Digest: "sha256:new", Reason: refusal.Rollback, Detail: "6 is older than 7"}}
+				f.Report.Refused = []bundle.RefusedBundle{
+					{Digest: "sha256:old", Reason: refusal.Expired}, {
+						Digest: "sha256:new", Reason: refusal.Rollback, Detail: "6 is older than 7",
+					},
+				}
 			}), []string{"Warning",
 				"not Accepted (BundleRefused): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"not Modules (NotReady): module keda is Processing: " + waiting,
@@ -206,7 +225,8 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Accepted (Expired): the bundle in use has expired",
 				"not Ready (NotReady): the bundle in use has expired", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A bundle that cannot be published is an error, whatever runs": {
-			healthy().with(func(f *Facts) { f.PublishError = errors.New("push bundle: connection refused") }), []string{"Error",
+			healthy().with(func(f *Facts) { f.PublishError = errors.New("push bundle: connection refused") }),
+			[]string{"Error",
 				"not Ready (PublishFailed): push bundle: connection refused", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
 		"A module in trouble is in the way": {
 			healthy().with(reported("mail", v1beta2.StateError, "image cannot be pulled")), []string{"Error",
@@ -219,15 +239,19 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Ready (NotReady): module mail is Warning: see the runtime's Manifest",
 				"keda@1.0.0 Ready", "mail@1.0.0 Warning"}},
 		"Error wins over Warning": {
-			healthy().with(reported("keda", v1beta2.StateWarning, "w")).with(reported("mail", v1beta2.StateError, "e")), []string{"Error",
+			healthy().with(reported("keda", v1beta2.StateWarning, "w")).with(reported("mail", v1beta2.StateError, "e")),
+			[]string{"Error",
 				"not Modules (NotReady): module keda is Warning: w", "not Ready (NotReady): module keda is Warning: w",
 				"keda@1.0.0 Warning: w", "mail@1.0.0 Error: e"}},
 		"Warning wins over Processing": {
-			healthy().with(reported("keda", v1beta2.StateProcessing, "p")).with(reported("mail", v1beta2.StateWarning, "w")), []string{"Warning",
-				"not Modules (NotReady): module keda is Processing: p", "not Ready (NotReady): module keda is Processing: p",
+			healthy().with(reported("keda", v1beta2.StateProcessing, "p")).
+				with(reported("mail", v1beta2.StateWarning, "w")), []string{"Warning",
+				"not Modules (NotReady): module keda is Processing: p",
+				"not Ready (NotReady): module keda is Processing: p",
 				"keda@1.0.0 Processing: p", "mail@1.0.0 Warning: w"}},
 		"A Kyma that is being deleted is Deleting, whatever its modules are": {
-			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.Deleting = true }), []string{"Deleting",
+			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.Deleting = true }),
+			[]string{"Deleting",
 				"not Modules (NotReady): module mail is Error: e", "not Ready (NotReady): module mail is Error: e",
 				"keda@1.0.0 Ready", "mail@1.0.0 Error: e"}},
 		"A module that the runtime does not have yet is waited for": {
@@ -238,7 +262,9 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 		"Modules that the runtime gave back keep the version that it reports": {
 			healthy().with(func(f *Facts) {
 				f.Published.State.Takeover = bundle.TakeoverRelease
-				f.Report.Modules = []bundle.ReportedModule{{Name: "keda", Version: "0.9.0", State: v1beta2.StateUnmanaged}}
+				f.Report.Modules = []bundle.ReportedModule{
+					{Name: "keda", Version: "0.9.0", State: v1beta2.StateUnmanaged},
+				}
 			}), []string{"Ready", "keda@0.9.0 Unmanaged: the runtime gave the module back to lifecycle-manager",
 				"mail@ Unmanaged: the runtime gave the module back to lifecycle-manager"}},
 		"A module whose former version is still installed is not ready": {
@@ -247,15 +273,19 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Ready (NotReady): module mail is Processing: version 0.9.0 is still installed, 1.0.0 comes next",
 				"keda@1.0.0 Ready", "mail@0.9.0 Processing: version 0.9.0 is still installed, 1.0.0 comes next"}},
 		"An upgrade that does not get through is in trouble": {
-			healthy().with(reported("mail", v1beta2.StateError, "no such image")).with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Error",
-				"not Modules (NotReady): module mail is Error: no such image", "not Ready (NotReady): module mail is Error: no such image",
+			healthy().with(reported("mail", v1beta2.StateError, "no such image")).
+				with(func(f *Facts) { f.Report.Modules[1].Version = "0.9.0" }), []string{"Error",
+				"not Modules (NotReady): module mail is Error: no such image",
+				"not Ready (NotReady): module mail is Error: no such image",
 				"keda@1.0.0 Ready", "mail@0.9.0 Error: no such image"}},
 		"An upgrade that waits for its window leaves the module as it is": {
 			healthy().with(reported("mail", v1beta2.StateReady, "waits")).with(waitingForWindow), []string{"Ready",
 				"keda@1.0.0 Ready", "mail@0.9.0 Ready in maintenance: waits"}},
 		"A module in trouble is so while its upgrade waits": {
-			healthy().with(reported("mail", v1beta2.StateError, "crashes; waits")).with(waitingForWindow), []string{"Error",
-				"not Modules (NotReady): module mail is Error: crashes; waits", "not Ready (NotReady): module mail is Error: crashes; waits",
+			healthy().with(reported("mail", v1beta2.StateError, "crashes; waits")).with(waitingForWindow),
+			[]string{"Error",
+				"not Modules (NotReady): module mail is Error: crashes; waits",
+				"not Ready (NotReady): module mail is Error: crashes; waits",
 				"keda@1.0.0 Ready", "mail@0.9.0 Error in maintenance: crashes; waits"}},
 		"That an upgrade waits counts only for the bundle it was said of": {
 			healthy().with(reportedEarlierBundle).with(waitingForWindow), []string{"Processing",
@@ -265,7 +295,9 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@0.9.0 Processing: " + waiting}},
 		"An unmanaged module is neither in the way nor ready": {
-			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.Published.State.Manifests[1].Unmanaged = true }),
+			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) {
+				f.Published.State.Manifests[1].Unmanaged = true
+			}),
 			[]string{"Ready", "keda@1.0.0 Ready", "mail@1.0.0 Unmanaged"}},
 		"A module that was unmanaged a moment ago is waited for": {
 			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
@@ -287,10 +319,12 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready", "nope@ Warning: module nope: is unknown"}},
 		"A module that stays at its last version says why": {
 			healthy().with(problem("mail", v1beta2.StateError, "module mail: gone")), []string{"Error",
-				"not Modules (NotReady): module mail is Error: module mail: gone", "not Ready (NotReady): module mail is Error: module mail: gone",
+				"not Modules (NotReady): module mail is Error: module mail: gone",
+				"not Ready (NotReady): module mail is Error: module mail: gone",
 				"keda@1.0.0 Ready", "mail@1.0.0 Error: module mail: gone"}},
 		"A module's own trouble is not hidden by why it stays at its version": {
-			healthy().with(reported("mail", v1beta2.StateError, "crashes")).with(problem("mail", v1beta2.StateWarning, "module mail: stays")), []string{"Error",
+			healthy().with(reported("mail", v1beta2.StateError, "crashes")).
+				with(problem("mail", v1beta2.StateWarning, "module mail: stays")), []string{"Error",
 				"not Modules (NotReady): module mail is Error: crashes; module mail: stays",
 				"not Ready (NotReady): module mail is Error: crashes; module mail: stays",
 				"keda@1.0.0 Ready", "mail@1.0.0 Error: crashes; module mail: stays"}},
@@ -301,17 +335,20 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"keda@1.0.0 Ready", "mail@1.0.0 Deleting"}},
 		"A removal that is stuck says why": {
 			removing(healthy().with(reported("mail", v1beta2.StateWarning, "2 CRs are left"))), []string{"Warning",
-				"not Modules (NotReady): module mail is Warning: 2 CRs are left", "not Ready (NotReady): module mail is Warning: 2 CRs are left",
+				"not Modules (NotReady): module mail is Warning: 2 CRs are left",
+				"not Ready (NotReady): module mail is Warning: 2 CRs are left",
 				"keda@1.0.0 Ready", "mail@1.0.0 Warning: 2 CRs are left"}},
 		"A removal does not inherit the trouble that the module had before": {
-			removing(healthy().with(reportedEarlierBundle).with(reported("mail", v1beta2.StateError, "old trouble"))), []string{"Processing",
+			removing(healthy().with(reportedEarlierBundle).with(reported("mail", v1beta2.StateError, "old trouble"))),
+			[]string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): " + waiting,
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Deleting: " + waiting}},
 		"A removal is over when the runtime no longer has the module": {
-			removing(healthy()).with(func(f *Facts) { f.Report.Modules = f.Report.Modules[:1] }), []string{"Ready", "keda@1.0.0 Ready"}},
+			removing(healthy()).with(func(f *Facts) { f.Report.Modules = f.Report.Modules[:1] }),
+			[]string{"Ready", "keda@1.0.0 Ready"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, want := outline(c.scene.status()), strings.Join(c.want, "\n"); got != want {
@@ -371,10 +408,12 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 		return meta.FindStatusCondition(status.Conditions, kind).LastTransitionTime.Time
 	}
 	silent := s.later(time.Hour).status()
-	if !transition(silent, v1beta2.ConditionReporting).Equal(s.now) || !transition(silent, v1beta2.ConditionReady).Equal(s.now) {
+	if !transition(silent, v1beta2.ConditionReporting).Equal(s.now) ||
+		!transition(silent, v1beta2.ConditionReady).Equal(s.now) {
 		t.Errorf("silence began at %v", reporting(silent))
 	}
-	if !transition(silent, v1beta2.ConditionModules).Equal(noon) || !transition(silent, v1beta2.ConditionAccepted).Equal(noon) {
+	if !transition(silent, v1beta2.ConditionModules).Equal(noon) ||
+		!transition(silent, v1beta2.ConditionAccepted).Equal(noon) {
 		t.Errorf("conditions that did not change have new times: %+v", silent.Conditions)
 	}
 	if silent.LastOperation == nil || !silent.LastOperation.LastUpdateTime.Time.Equal(s.now) {
@@ -383,14 +422,17 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 	s.before = silent
 	s.facts.ReportRefused = &refusal.Error{Reason: refusal.Malformed, Detail: "garbage"}
 	refused := s.later(time.Hour).status()
-	if c := reporting(refused); c.Reason != v1beta2.ReasonReportRefused || !c.LastTransitionTime.Time.Equal(noon.Add(time.Hour)) {
+	if c := reporting(refused); c.Reason != v1beta2.ReasonReportRefused ||
+		!c.LastTransitionTime.Time.Equal(noon.Add(time.Hour)) {
 		t.Errorf("another reason for the same status moved the time: %+v", c)
 	}
-	if last := refused.LastOperation; !last.LastUpdateTime.Time.Equal(s.now.Truncate(time.Second)) || !strings.Contains(last.Operation, "garbage") {
+	if last := refused.LastOperation; !last.LastUpdateTime.Time.Equal(s.now.Truncate(time.Second)) ||
+		!strings.Contains(last.Operation, "garbage") {
 		t.Errorf("the last operation is that of other trouble: %+v", last)
 	}
 	s.before = refused
-	if again := s.later(time.Hour).status(); !again.LastOperation.LastUpdateTime.Equal(&refused.LastOperation.LastUpdateTime) {
+	if again := s.later(time.Hour).
+		status(); !again.LastOperation.LastUpdateTime.Equal(&refused.LastOperation.LastUpdateTime) {
 		t.Errorf("the same trouble moved the last operation: %+v", again.LastOperation)
 	}
 	for _, c := range refused.Conditions {
@@ -404,7 +446,10 @@ func TestTransitionTimesChangeOnlyWithTransitions(t *testing.T) {
 func TestPublishErrorDoesNotAffectTheCurrentBundle(t *testing.T) {
 	s := healthy()
 	s.before = s.status()
-	s.facts = Facts{Generation: 4, Silence: allowedSilence, PublishError: errors.New("annotation kyma-pull.dev/autonomy: is \"Nonsense\"")}
+	s.facts = Facts{
+		Generation: 4, Silence: allowedSilence,
+		PublishError: errors.New("annotation kyma-pull.dev/autonomy: is \"Nonsense\""),
+	}
 	after := s.later(time.Minute).status()
 	accepted := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionAccepted)
 	if accepted.Status != metav1.ConditionTrue {
@@ -416,7 +461,8 @@ func TestPublishErrorDoesNotAffectTheCurrentBundle(t *testing.T) {
 	fresh := healthy()
 	fresh.before = v1beta2.KymaStatus{}
 	fresh.facts = s.facts
-	if accepted := meta.FindStatusCondition(fresh.status().Conditions, v1beta2.ConditionAccepted); accepted.Status != metav1.ConditionFalse {
+	if accepted := meta.FindStatusCondition(fresh.status().Conditions,
+		v1beta2.ConditionAccepted); accepted.Status != metav1.ConditionFalse {
 		t.Errorf("before the first bundle Accepted is %+v", accepted)
 	}
 }
@@ -437,7 +483,8 @@ func TestStatusHasTheBundleAndTheActiveChannel(t *testing.T) {
 	s := healthy()
 	after := s.status()
 	p := after.Runtime.Published
-	if p.Sequence != 7 || p.Digest != newest.String() || !p.Time.Time.Equal(noon.Add(-time.Hour)) || p.Versions["keda"] != "1.0.0" || len(p.Versions) != 2 {
+	if p.Sequence != 7 || p.Digest != newest.String() || !p.Time.Time.Equal(noon.Add(-time.Hour)) ||
+		p.Versions["keda"] != "1.0.0" || len(p.Versions) != 2 {
 		t.Errorf("published is %+v", p)
 	}
 	if after.ActiveChannel != "regular" {
@@ -450,19 +497,22 @@ func TestStatusHasTheBundleAndTheActiveChannel(t *testing.T) {
 		t.Errorf("active channel is %q, the runtime's own Kyma says fast", after.ActiveChannel)
 	}
 	m := after.Modules[0]
-	if m.FQDN != "kyma-pull.dev/module/keda" || m.Channel != "regular" || m.Template == nil || m.Template.PartialMeta.Name != "keda-1.0.0" {
+	if m.FQDN != "kyma-pull.dev/module/keda" || m.Channel != "regular" || m.Template == nil ||
+		m.Template.PartialMeta.Name != "keda-1.0.0" {
 		t.Errorf("module is %+v", m)
 	}
 	template := v1beta2.PartialMeta{Name: "keda-1.0.0", Namespace: "kcp-system", Generation: 4}
 	s.with(func(f *Facts) {
 		f.Templates = map[string]v1beta2.PartialMeta{"keda-1.0.0": template}
-		f.Report.Modules[0].Manifest, f.Report.Modules[0].Resource = &v1beta2.TrackingObject{}, &v1beta2.TrackingObject{}
+		f.Report.Modules[0].Manifest, f.Report.Modules[0].Resource = &v1beta2.TrackingObject{},
+			&v1beta2.TrackingObject{}
 	})
 	if m := s.status().Modules[0]; m.Template.PartialMeta != template || m.Manifest == nil {
 		t.Errorf("template is %+v, manifest %+v", m.Template, m.Manifest)
 	}
 	s.with(func(f *Facts) { f.Published.State.Manifests[0].Unmanaged = true })
-	if m := s.status().Modules[0]; m.State != v1beta2.StateUnmanaged || m.Template != nil || m.Manifest != nil || m.Resource != nil {
+	if m := s.status().Modules[0]; m.State != v1beta2.StateUnmanaged || m.Template != nil || m.Manifest != nil ||
+		m.Resource != nil {
 		t.Errorf("an unmanaged module is %+v", m)
 	}
 }
@@ -476,7 +526,8 @@ func TestRecordSurvivesARestart(t *testing.T) {
 		Enrollment: &trust.Enrollment{TokenExpires: noon.Unix()},
 	}}, "public", "thumb", noon)
 	r := status.Runtime
-	if r.ReportSequence != 5 || r.Observed.Digest != newest.String() || r.Observed.Sequence != 7 || r.Observed.ClusterUID != "uid" {
+	if r.ReportSequence != 5 || r.Observed.Digest != newest.String() || r.Observed.Sequence != 7 ||
+		r.Observed.ClusterUID != "uid" {
 		t.Errorf("observed is %+v", r)
 	}
 	if r.Requested.Spec.Channel != "fast" || r.Requested.Generation != 4 {
@@ -486,7 +537,12 @@ func TestRecordSurvivesARestart(t *testing.T) {
 		t.Errorf("key is %+v", r.Key)
 	}
 	t.Run("A Kyma that is being deleted asks for nothing new", func(t *testing.T) {
-		Remember(&status, bundle.AcceptedReport{Report: bundle.Report{Sequence: 6, Time: noon, Kyma: &bundle.ReportedKyma{Deleting: true, Generation: 5}}}, "", "", noon)
+		Remember(&status,
+			bundle.AcceptedReport{
+				Report: bundle.Report{
+					Sequence: 6, Time: noon, Kyma: &bundle.ReportedKyma{Deleting: true, Generation: 5},
+				},
+			}, "", "", noon)
 		if status.Runtime.Requested.Generation != 4 || status.Runtime.Key.PublicKey != "public" {
 			t.Errorf("requested is %+v, key %+v", status.Runtime.Requested, status.Runtime.Key)
 		}

@@ -20,20 +20,49 @@ func TestTakeoverReportCountsOnlyForTheNewestBundle(t *testing.T) {
 		removed   []string
 	}{
 		"nothing is said": {published: bundle.TakeoverAdopt},
-		"one of two is adopted": {published: bundle.TakeoverAdopt, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}},
+		"one of two is adopted": {published: bundle.TakeoverAdopt, said: &bundle.ReportedTakeover{
+			Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"},
+		},
 			adopted: []string{"keda", "mail"}}, // mail has no objects: that it runs says all
-		"all is":               {published: bundle.TakeoverAdopt, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true}, adopted: []string{"keda", "mail"}, done: "adopt"},
-		"of another bundle":    {published: bundle.TakeoverAdopt, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true}, stale: true},
-		"of another phase":     {published: bundle.TakeoverRelease, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true}},
-		"leftovers are gone":   {published: bundle.TakeoverClean, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true, Removed: []bundle.ObjectRef{service}}, adopted: []string{"mail"}, done: "clean", removed: []string{"Service kyma-system/skr-webhook"}},
-		"leftovers are not":    {published: bundle.TakeoverClean, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Message: "forbidden"}, adopted: []string{"mail"}},
-		"modules are released": {published: bundle.TakeoverRelease, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverRelease, Done: true}, adopted: []string{"mail"}, done: "release"},
+		"all is": {
+			published: bundle.TakeoverAdopt,
+			said:      &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},
+			adopted:   []string{"keda", "mail"}, done: "adopt",
+		},
+		"of another bundle": {
+			published: bundle.TakeoverAdopt,
+			said:      &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},
+			stale:     true,
+		},
+		"of another phase": {
+			published: bundle.TakeoverRelease, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true},
+		},
+		"leftovers are gone": {
+			published: bundle.TakeoverClean,
+			said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true,
+				Removed: []bundle.ObjectRef{service}}, adopted: []string{"mail"}, done: "clean",
+			removed: []string{"Service kyma-system/skr-webhook"},
+		},
+		"leftovers are not": {
+			published: bundle.TakeoverClean,
+			said:      &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Message: "forbidden"},
+			adopted:   []string{"mail"},
+		},
+		"modules are released": {
+			published: bundle.TakeoverRelease,
+			said:      &bundle.ReportedTakeover{Phase: bundle.TakeoverRelease, Done: true}, adopted: []string{"mail"},
+			done: "release",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := healthy()
 			s.facts.Report.Takeover = c.said
 			status := s.before
-			status.Runtime = &v1beta2.RuntimeStatus{Takeover: &v1beta2.TakeoverStatus{Modules: []v1beta2.InheritedModule{{Name: "keda", Objects: objects}, {Name: "mail"}}}}
+			status.Runtime = &v1beta2.RuntimeStatus{
+				Takeover: &v1beta2.TakeoverStatus{
+					Modules: []v1beta2.InheritedModule{{Name: "keda", Objects: objects}, {Name: "mail"}},
+				},
+			}
 			s.facts.Published.State.Takeover = c.published
 			status = Status(status, s.facts, noon)
 			if c.stale {

@@ -31,9 +31,11 @@ func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, stri
 func moduleCatalog(facts Facts, set func(string, string, string, bool)) {
 	switch t := trouble(facts); {
 	case facts.Report == nil || !current(facts):
-		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonNotReady, "the runtime has not reported the latest bundle yet", false)
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonNotReady,
+			"the runtime has not reported the latest bundle yet", false)
 	case t != nil && t.Catalog:
-		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonNotReady, "the runtime could not write all of the latest catalog: "+t.Message, false)
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonNotReady,
+			"the runtime could not write all of the latest catalog: "+t.Message, false)
 	default:
 		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the runtime has the latest catalog", true)
 	}

@@ -39,7 +39,9 @@ func TestWriteFailuresOfARuntimeAreReported(t *testing.T) {
 	refused := status(
 		fine,
 		"new",
-		&bundle.ReportedTrouble{Reason: "whatever a runtime says", Message: "ModuleTemplate x is denied", Catalog: true},
+		&bundle.ReportedTrouble{
+			Reason: "whatever a runtime says", Message: "ModuleTemplate x is denied", Catalog: true,
+		},
 	)
 	require.Equal(t, v1beta2.StateWarning, refused.State)
 	require.Equal(t, "False ObjectRefused: ModuleTemplate x is denied", said(refused, v1beta2.ConditionSynced))
@@ -50,9 +52,6 @@ func TestWriteFailuresOfARuntimeAreReported(t *testing.T) {
 	require.Equal(t, "False StorageRefused: quota", said(full, v1beta2.ConditionAccepted))
 	require.Equal(t, "False StorageRefused: quota", said(full, v1beta2.ConditionSynced))
 
-	require.Equal(
-		t,
-		"True Synced: the runtime could write everything",
-		said(status(full, "new", nil), v1beta2.ConditionSynced),
-	)
+	require.Equal(t, "True Synced: the runtime could write everything",
+		said(status(full, "new", nil), v1beta2.ConditionSynced))
 }

@@ -18,7 +18,8 @@ func TestUnpublishedKymaIsNotReady(t *testing.T) {
 	}
 	s.before.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Sequence: 7}}
 	s.before.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}
-	if modules := meta.FindStatusCondition(s.status().Conditions, v1beta2.ConditionModules); modules.Status != metav1.ConditionTrue {
+	if modules := meta.FindStatusCondition(s.status().Conditions,
+		v1beta2.ConditionModules); modules.Status != metav1.ConditionTrue {
 		t.Errorf("when no newer one can be published: %+v", modules)
 	}
 }

@@ -20,30 +20,18 @@ func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, s
 		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)
 	case !current(facts):
 		if meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSKRWebhook) == nil {
-			set(
-				v1beta2.ConditionSKRWebhook,
-				v1beta2.ReasonPending,
-				fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence),
-				false,
-			)
+			set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonPending,
+				fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 		}
 	default:
 		for _, w := range facts.Report.Watched {
 			if w.Trouble != "" {
-				set(
-					v1beta2.ConditionSKRWebhook,
-					v1beta2.ReasonNotWatched,
-					fmt.Sprintf("watcher %s: %s", w.Watcher, w.Trouble),
-					false,
-				)
+				set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonNotWatched,
+					fmt.Sprintf("watcher %s: %s", w.Watcher, w.Trouble), false)
 				return
 			}
 		}
-		set(
-			v1beta2.ConditionSKRWebhook,
-			v1beta2.ReasonWatching,
-			fmt.Sprintf("the runtime watches the objects of %d Watchers", asked),
-			true,
-		)
+		set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonWatching,
+			fmt.Sprintf("the runtime watches the objects of %d Watchers", asked), true)
 	}
 }

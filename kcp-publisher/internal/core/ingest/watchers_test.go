@@ -31,13 +31,22 @@ func TestKymaReportsWhetherWatchersWork(t *testing.T) {
 		status metav1.ConditionStatus // empty for no condition
 		says   string
 	}{
-		"watched":                          {asked, nil, metav1.ConditionTrue, "the runtime watches the objects of 1 Watchers"},
-		"not watched":                      {troubled, []metav1.Condition{before}, metav1.ConditionFalse, "watcher keda: the agent may not list and watch kedas"},
-		"not known yet":                    {late, nil, metav1.ConditionFalse, "waiting for the runtime to report bundle 7"},
-		"known from before":                {late, []metav1.Condition{before}, metav1.ConditionTrue, ""},
-		"no Watchers, and none before":     {func(*Facts) {}, nil, "", ""},
-		"no Watchers any more":             {func(*Facts) {}, []metav1.Condition{before}, "", ""},
-		"nothing is known of the Watchers": {func(f *Facts) { f.Published = nil }, []metav1.Condition{before}, metav1.ConditionTrue, ""},
+		"watched": {
+			asked, nil, metav1.ConditionTrue, "the runtime watches the objects of 1 Watchers",
+		},
+		"not watched": {
+			troubled, []metav1.Condition{before}, metav1.ConditionFalse,
+			"watcher keda: the agent may not list and watch kedas",
+		},
+		"not known yet": {
+			late, nil, metav1.ConditionFalse, "waiting for the runtime to report bundle 7",
+		},
+		"known from before":            {late, []metav1.Condition{before}, metav1.ConditionTrue, ""},
+		"no Watchers, and none before": {func(*Facts) {}, nil, "", ""},
+		"no Watchers any more":         {func(*Facts) {}, []metav1.Condition{before}, "", ""},
+		"nothing is known of the Watchers": {
+			func(f *Facts) { f.Published = nil }, []metav1.Condition{before}, metav1.ConditionTrue, "",
+		},
 	} {
 		s := healthy().with(c.change)
 		s.before.Conditions = c.before

@@ -27,7 +27,8 @@ func (f Fleet) Bill(name string, now time.Time) *cyclonedx.BOM {
 			images[ref] = []string{}
 			modules = append(modules, ref)
 			components = append(components, cyclonedx.Component{
-				BOMRef: ref, Type: cyclonedx.ComponentTypeApplication, Name: m.Name, Version: m.Version, Properties: counted(runtimes),
+				BOMRef: ref, Type: cyclonedx.ComponentTypeApplication, Name: m.Name, Version: m.Version,
+				Properties: counted(runtimes),
 			})
 		}
 		return ref

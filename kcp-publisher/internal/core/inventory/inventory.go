@@ -125,10 +125,7 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	for _, m := range slices.SortedFunc(maps.Keys(holders), Module.compare) {
 		content, known := contents[m]
 		if problem := content.Problem; problem != "" || !known {
-			fleet.Unknown = append(
-				fleet.Unknown,
-				Unknown{m, len(holders[m]), cmp.Or(problem, NoBundle)},
-			)
+			fleet.Unknown = append(fleet.Unknown, Unknown{m, len(holders[m]), cmp.Or(problem, NoBundle)})
 		}
 		for _, text := range content.Images {
 			images[text] = append(images[text], Use{m, holders[m]})

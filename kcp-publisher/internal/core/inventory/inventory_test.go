@@ -68,7 +68,8 @@ func TestInventoryJoinsRuntimesWithTheImagesOfTheirModules(t *testing.T) {
 
 func TestSelectFindsAnImageByEachOfItsNames(t *testing.T) {
 	for asked, want := range map[string]int{
-		"": 4, pinned: 1, "sha256:" + strings.Repeat("1", 64): 1, "registry.example/kyma/keda": 1, "kyma/keda": 1, "keda": 1,
+		"": 4, pinned: 1, "sha256:" + strings.Repeat("1", 64): 1, "registry.example/kyma/keda": 1, "kyma/keda": 1,
+		"keda":                         1,
 		"registry.example/kyma/scaler": 2, "scaler": 2, tagged: 1, "registry.example/kyma/scaler:2": 0, "caler": 0,
 		"sha256:" + strings.Repeat("2", 64): 0, "mailer": 1, "library/mailer": 1, "docker.io/library/mailer:1": 1,
 		"registry.example/kyma/keda:1": 0, "other.example/kyma/keda": 0,
@@ -89,7 +90,8 @@ func TestSelectFindsAnImageByEachOfItsNames(t *testing.T) {
 
 func TestBillIsValidAndNamesEachImageOnce(t *testing.T) {
 	var out bytes.Buffer
-	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).Encode(small().Bill("fleet-1", noon)); err != nil {
+	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).
+		Encode(small().Bill("fleet-1", noon)); err != nil {
 		t.Fatal(err)
 	}
 	var bom cyclonedx.BOM

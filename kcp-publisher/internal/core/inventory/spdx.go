@@ -23,10 +23,13 @@ func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 	document := &spdx.Document{
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: name,
 		CreationInfo: &spdx.CreationInfo{
-			Creators: []common.Creator{{CreatorType: "Tool", Creator: creator}}, Created: now.UTC().Format(time.RFC3339),
+			Creators: []common.Creator{{CreatorType: "Tool", Creator: creator}},
+			Created:  now.UTC().Format(time.RFC3339),
 		},
-		Packages:      []*spdx.Package{spdxPackage(fleet)},
-		Relationships: []*spdx.Relationship{related("DOCUMENT", common.TypeRelationshipDescribe, elementOf(fleet.BOMRef))},
+		Packages: []*spdx.Package{spdxPackage(fleet)},
+		Relationships: []*spdx.Relationship{
+			related("DOCUMENT", common.TypeRelationshipDescribe, elementOf(fleet.BOMRef)),
+		},
 	}
 	for _, c := range *bill.Components {
 		document.Packages = append(document.Packages, spdxPackage(c))

@@ -118,8 +118,10 @@ func TestSharedMatchesModel(t *testing.T) {
 				total += sizes[key]
 			}
 			entries, bytes := m.Held()
-			if entries > len(held) || bytes > total || entries > 1 && bytes > limit.Bytes || limit.Entries > 0 && entries > limit.Entries {
-				t.Fatalf("%d values of %d bytes, want at most %d values, %d bytes, %+v", entries, bytes, len(held), total, limit)
+			if entries > len(held) || bytes > total || entries > 1 && bytes > limit.Bytes || limit.Entries > 0 &&
+				entries > limit.Entries {
+				t.Fatalf("%d values of %d bytes, want at most %d values, %d bytes, %+v", entries, bytes, len(held),
+					total, limit)
 			}
 		}
 	}

@@ -127,7 +127,8 @@ func TestRightsAreThoseOfTheObjects(t *testing.T) {
 			[]string{"resourceNames: - a resources: - clusterroles verbs: - escalate"}, nil,
 		},
 		"a role of nobody is bound by name": {
-			role + "kind: RoleBinding\nmetadata: {name: a, namespace: other}\nroleRef: {kind: ClusterRole, name: view}\n",
+			role + "kind: RoleBinding\nmetadata: {name: a, namespace: other}\nroleRef: {kind: ClusterRole, name: " +
+				"view}\n",
 			"Role other",
 			[]string{"resourceNames: - view resources: - clusterroles verbs: - bind"}, nil,
 		},
@@ -151,10 +152,8 @@ func TestRightsAreThoseOfTheObjects(t *testing.T) {
 			}
 			for _, not := range c.not {
 				// Remove the rights that every agent gets.
-				if strings.Contains(
-					strings.ReplaceAll(got[c.in], granted(t, configMap(Home))["ClusterRole"], ""),
-					not,
-				) {
+				if strings.Contains(strings.ReplaceAll(got[c.in], granted(t, configMap(Home))["ClusterRole"], ""),
+					not) {
 					t.Errorf("%s contains %q:\n%s", c.in, not, got[c.in])
 				}
 			}

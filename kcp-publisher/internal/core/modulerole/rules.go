@@ -54,10 +54,8 @@ func (s *set) kinds() []rbacv1.PolicyRule {
 	for gk, d := range s.defined {
 		defined = append(defined, target{gk.Group, d.plural, ""})
 	}
-	return slices.Concat(
-		onKinds(written, "list", "watch"),
-		onKinds(defined, "get", "list", "watch", "create", "patch", "delete"),
-	)
+	return slices.Concat(onKinds(written, "list", "watch"),
+		onKinds(defined, "get", "list", "watch", "create", "patch", "delete"))
 }
 
 func onKinds(kinds []target, verbs ...string) (rules []rbacv1.PolicyRule) {

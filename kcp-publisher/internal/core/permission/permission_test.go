@@ -183,12 +183,8 @@ func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
 	check := func(name string, is bool) {
 		known[name] = true
 		if is == free[name] {
-			t.Errorf(
-				"%s: restricted %t, exempt %t: add it to Settings, or to exempt with the reason",
-				name,
-				is,
-				free[name],
-			)
+			t.Errorf("%s: restricted %t, exempt %t: add it to Settings, or to exempt with the reason", name, is,
+				free[name])
 		}
 	}
 	for name, selector := range namesOfAPI(t) {
@@ -305,10 +301,7 @@ func TestProbeNeedsThePolicyOfThisRevision(t *testing.T) {
 		}
 	}
 	var patch metav1.PartialObjectMetadata
-	if err := yaml.UnmarshalStrict(
-		Probe(),
-		&patch,
-	); err != nil ||
+	if err := yaml.UnmarshalStrict(Probe(), &patch); err != nil ||
 		patch.Annotations[v1beta2.AnnotationPermissionProbe] == "" {
 		t.Errorf("probe %s: %v", Probe(), err)
 	}

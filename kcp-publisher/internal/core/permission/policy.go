@@ -69,13 +69,8 @@ spec:
 		`.namespace(request.namespace).name(object.metadata.?name.orValue(''))
   validations:
 `)
-	fmt.Fprintf(
-		&b,
-		"  - expression: \"!('%s' in variables.annotations)\"\n    message: %s%d\n    reason: Forbidden\n",
-		v1beta2.AnnotationPermissionProbe,
-		refusal,
-		Revision,
-	)
+	fmt.Fprintf(&b, "  - expression: \"!('%s' in variables.annotations)\"\n    message: %s%d\n    reason: Forbidden\n",
+		v1beta2.AnnotationPermissionProbe, refusal, Revision)
 	for _, s := range Settings {
 		fmt.Fprintf(
 			&b,

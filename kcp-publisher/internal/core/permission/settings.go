@@ -100,7 +100,10 @@ var Settings = []Setting{
 		"keeps modules at a version, without security updates",
 		"",
 	},
-	{Annotation, v1beta2.AnnotationCheckRun, VerbRunChecks, "measures checks of the operator's choice in the runtime", ""},
+	{
+		Annotation, v1beta2.AnnotationCheckRun, VerbRunChecks,
+		"measures checks of the operator's choice in the runtime", "",
+	},
 	{Annotation, v1beta2.AnnotationApprovedRemovals, VerbApproveRemovals, "approves held removals of modules", ""},
 	{
 		Annotation,

@@ -52,8 +52,9 @@ func (p *Published) Record() v1beta2.PublishedBundle {
 	return v1beta2.PublishedBundle{
 		Commit: commit, Removals: slices.Clone(p.Predicate.Removals), Mandatory: p.mandatory(), RolledBackFrom: from,
 		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
-		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: maps.Clone(p.Versions), KymaGeneration: p.Predicate.KymaGeneration,
-		Certificate: certificateLife(p.Predicate.Certificate),
+		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: maps.Clone(p.Versions),
+		KymaGeneration: p.Predicate.KymaGeneration,
+		Certificate:    certificateLife(p.Predicate.Certificate),
 	}
 }
 
@@ -80,7 +81,8 @@ func certificateLife(text string) *v1beta2.CertificateLife {
 
 // newer reports whether the record has a newer bundle than this one.
 func (m *Memory) newer(than *Published) bool {
-	return m != nil && (m.Epoch > than.Predicate.Epoch || m.Epoch == than.Predicate.Epoch && m.Sequence > than.Predicate.Sequence)
+	return m != nil &&
+		(m.Epoch > than.Predicate.Epoch || m.Epoch == than.Predicate.Epoch && m.Sequence > than.Predicate.Sequence)
 }
 
 // Stored is the content of a runtime's repository in the registry.
@@ -145,7 +147,9 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 	}
 	adopted := Adopted{Last: own, Keep: own != nil}
 	if own != nil {
-		last = Memory{Epoch: own.Predicate.Epoch, Sequence: own.Predicate.Sequence, Digest: own.Digest, Versions: own.Versions}
+		last = Memory{
+			Epoch: own.Predicate.Epoch, Sequence: own.Predicate.Sequence, Digest: own.Digest, Versions: own.Versions,
+		}
 	}
 	if last.Epoch == root.Epoch {
 		adopted.Sequence = last.Sequence
@@ -206,7 +210,8 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 // sequence: neither in the future nor far ahead of the last sequence in that epoch (0 for none). After a clock was
 // ahead, sequences increase by one from the highest.
 func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
-	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch && !farAhead(s.Bundle.Predicate.Sequence, last, now)
+	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
+		!farAhead(s.Bundle.Predicate.Sequence, last, now)
 }
 
 func farAhead(sequence, last int64, now time.Time) bool {
@@ -220,7 +225,8 @@ func Ahead(sequence int64, now time.Time) bool {
 
 func follows(found *Published, last Memory) bool {
 	p := found.Predicate
-	return p.Epoch == last.Epoch && p.Previous != nil && *p.Previous == bundle.Position{Sequence: last.Sequence, Digest: last.Digest} && p.Sequence > last.Sequence
+	return p.Epoch == last.Epoch && p.Previous != nil &&
+		*p.Previous == bundle.Position{Sequence: last.Sequence, Digest: last.Digest} && p.Sequence > last.Sequence
 }
 
 // deviation returns the reason why the stored bundle is not the published one.
@@ -239,23 +245,32 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 	case s.Digest == "":
 		return says(v1beta2.ReasonBundleMissing, "the registry has no bundle")
 	case found == nil:
-		return says(v1beta2.ReasonBundleForeign, "the registry has %s, which no publisher of this fleet signed for the runtime", s.Digest)
+		return says(v1beta2.ReasonBundleForeign,
+			"the registry has %s, which no publisher of this fleet signed for the runtime", s.Digest)
 	case found.Digest == last.Digest:
 		return says(v1beta2.ReasonBundleIncomplete, "the registry has the bundle without its documents")
 	case !root.Trusts(s.Key):
-		return says(v1beta2.ReasonBundleForeign, "the registry has bundle %d, signed by key %s, which is no longer a publisher key", found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
+		return says(v1beta2.ReasonBundleForeign,
+			"the registry has bundle %d, signed by key %s, which is no longer a publisher key",
+			found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
 	case found.Predicate.Epoch != root.Epoch && last.Digest == "":
 		return nil // from before a new epoch, so it has no effect
 	case found.Predicate.Epoch != root.Epoch:
-		return says(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d", found.Predicate.Sequence, found.Predicate.Epoch)
+		return says(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d", found.Predicate.Sequence,
+			found.Predicate.Epoch)
 	case farAhead(found.Predicate.Sequence, last.Sequence, now):
-		return says(v1beta2.ReasonBundleAhead, "the registry has bundle %d, whose sequence is ahead of the time", found.Predicate.Sequence)
+		return says(v1beta2.ReasonBundleAhead, "the registry has bundle %d, whose sequence is ahead of the time",
+			found.Predicate.Sequence)
 	case found.Predicate.Sequence <= last.Sequence:
-		return says(v1beta2.ReasonBundleReplayed, "the registry has the older bundle %d, %s", found.Predicate.Sequence, found.Digest)
+		return says(v1beta2.ReasonBundleReplayed, "the registry has the older bundle %d, %s", found.Predicate.Sequence,
+			found.Digest)
 	case !s.Whole:
-		return says(v1beta2.ReasonBundleIncomplete, "the registry has bundle %d without its documents", found.Predicate.Sequence)
+		return says(v1beta2.ReasonBundleIncomplete, "the registry has bundle %d without its documents",
+			found.Predicate.Sequence)
 	}
-	return says(v1beta2.ReasonBundleUnknown, "the registry has bundle %d, %s, which this publisher does not know: another one publishes too, or the control plane lost its memory", found.Predicate.Sequence, found.Digest)
+	return says(v1beta2.ReasonBundleUnknown,
+		"the registry has bundle %d, %s, which this publisher does not know: another one publishes too, or the "+
+			"control plane lost its memory", found.Predicate.Sequence, found.Digest)
 }
 
 // said are the removals and rollbacks in the last known bundle. Those that the runtime has accepted need not be

@@ -55,46 +55,94 @@ func TestRegistryOnlyConfirmsRecordedBundles(t *testing.T) {
 		deviation  string
 	}{
 		"what is remembered": {nil, remembered, Stored{"sha256:seven", own, key, true}, "sha256:seven", true, 70, ""},
-		"what is remembered, by a key that was rotated out since": {nil, remembered, Stored{"sha256:seven", own, "retired", true}, "sha256:seven", true, 70, ""},
-		"what is remembered, without its documents":               {nil, remembered, Stored{"sha256:seven", own, key, false}, "", false, 70, v1beta2.ReasonBundleIncomplete},
-		"nothing any more":                           {nil, remembered, Stored{}, "", false, 70, v1beta2.ReasonBundleMissing},
-		"nothing any more, while the publisher runs": {own, remembered, Stored{}, "sha256:seven", true, 70, v1beta2.ReasonBundleMissing},
-		"an older bundle":                            {nil, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true}, "", false, 70, v1beta2.ReasonBundleReplayed},
+		"what is remembered, by a key that was rotated out since": {
+			nil, remembered, Stored{"sha256:seven", own, "retired", true}, "sha256:seven", true, 70, "",
+		},
+		"what is remembered, without its documents": {
+			nil, remembered, Stored{"sha256:seven", own, key, false}, "", false, 70, v1beta2.ReasonBundleIncomplete,
+		},
+		"nothing any more": {
+			nil, remembered, Stored{}, "", false, 70, v1beta2.ReasonBundleMissing,
+		},
+		"nothing any more, while the publisher runs": {
+			own, remembered, Stored{}, "sha256:seven", true, 70, v1beta2.ReasonBundleMissing,
+		},
+		"an older bundle": {
+			nil, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true}, "", false,
+			70, v1beta2.ReasonBundleReplayed,
+		},
 		"an older bundle, while the publisher runs": {
-			own, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true}, "sha256:seven", true, 70, v1beta2.ReasonBundleReplayed},
-		"another bundle of the same sequence": {nil, remembered, Stored{"sha256:other", bundleOf(2, 70, "sha256:other", nil, "1.7.0"), key, true}, "", false, 70, v1beta2.ReasonBundleReplayed},
-		"a newer bundle of a former epoch":    {nil, remembered, Stored{"sha256:nine", bundleOf(1, 90, "sha256:nine", after, "1.7.0"), key, true}, "", false, 70, v1beta2.ReasonBundleReplayed},
-		"the next one, which a crash left":    {nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true}, "sha256:eight", true, 80, ""},
-		"the next one, whose answer was lost": {own, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true}, "sha256:eight", true, 80, ""},
+			own, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true},
+			"sha256:seven", true, 70, v1beta2.ReasonBundleReplayed},
+		"another bundle of the same sequence": {
+			nil, remembered, Stored{"sha256:other", bundleOf(2, 70, "sha256:other", nil, "1.7.0"), key, true}, "",
+			false, 70, v1beta2.ReasonBundleReplayed,
+		},
+		"a newer bundle of a former epoch": {
+			nil, remembered, Stored{"sha256:nine", bundleOf(1, 90, "sha256:nine", after, "1.7.0"), key, true}, "",
+			false, 70, v1beta2.ReasonBundleReplayed,
+		},
+		"the next one, which a crash left": {
+			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true},
+			"sha256:eight", true, 80, "",
+		},
+		"the next one, whose answer was lost": {
+			own, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true},
+			"sha256:eight", true, 80, "",
+		},
 		"the next one, by a key that was rotated out": {
-			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), "retired", true}, "", false, 70, v1beta2.ReasonBundleForeign},
+			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), "retired", true},
+			"", false, 70, v1beta2.ReasonBundleForeign},
 		"the next one, without its documents": {
-			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, false}, "", false, 80, v1beta2.ReasonBundleIncomplete},
+			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, false}, "",
+			false, 80, v1beta2.ReasonBundleIncomplete},
 		"one that follows no remembered one": {
-			nil, remembered, Stored{"sha256:nine", bundleOf(2, 90, "sha256:nine", &bundle.Position{Sequence: 80, Digest: "sha256:eight"}, "1.9.0"), key, true}, "", false, 90, v1beta2.ReasonBundleUnknown},
+			nil, remembered,
+			Stored{"sha256:nine",
+				bundleOf(2, 90, "sha256:nine", &bundle.Position{Sequence: 80, Digest: "sha256:eight"}, "1.9.0"), key,
+				true}, "", false, 90, v1beta2.ReasonBundleUnknown},
 		"one whose sequence is ahead of the time": {
-			nil, remembered, Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", after, "1.9.0"), key, true}, "", false, 70, v1beta2.ReasonBundleAhead},
+			nil, remembered,
+			Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", after, "1.9.0"), key, true}, "", false, 70,
+			v1beta2.ReasonBundleAhead},
 		"the next one after one of a clock that was ahead": {
-			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, Stored{"sha256:eight", bundleOf(2, ahead+1, "sha256:eight", &bundle.Position{Sequence: ahead, Digest: "sha256:seven"}, "1.9.0"), key, true},
+			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, Stored{
+				"sha256:eight",
+				bundleOf(2, ahead+1, "sha256:eight", &bundle.Position{Sequence: ahead, Digest: "sha256:seven"},
+					"1.9.0"), key, true,
+			},
 			"sha256:eight", true, ahead + 1, ""},
 		"one of another publisher after one of a clock that was ahead": {
-			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, Stored{"sha256:nine", bundleOf(2, ahead+2, "sha256:nine", nil, "1.9.0"), key, true}, "", false, ahead + 2, v1beta2.ReasonBundleUnknown},
+			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"},
+			Stored{"sha256:nine", bundleOf(2, ahead+2, "sha256:nine", nil, "1.9.0"), key, true}, "", false, ahead + 2,
+			v1beta2.ReasonBundleUnknown},
 		"one far ahead of one of a clock that was ahead": {
-			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "", false, ahead, v1beta2.ReasonBundleAhead},
-		"something of a stranger": {nil, remembered, Stored{Digest: "sha256:x"}, "", false, 70, v1beta2.ReasonBundleForeign},
+			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"},
+			Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "", false, ahead,
+			v1beta2.ReasonBundleAhead},
+		"something of a stranger": {
+			nil, remembered, Stored{Digest: "sha256:x"}, "", false, 70, v1beta2.ReasonBundleForeign,
+		},
 		"another publisher's newer bundle, known by the status": {
-			own, &Memory{Epoch: 2, Sequence: 90, Digest: "sha256:nine"}, Stored{"sha256:nine", bundleOf(2, 90, "sha256:nine", nil, "1.9.0"), key, true}, "sha256:nine", true, 90, ""},
+			own, &Memory{Epoch: 2, Sequence: 90, Digest: "sha256:nine"},
+			Stored{"sha256:nine", bundleOf(2, 90, "sha256:nine", nil, "1.9.0"), key, true}, "sha256:nine", true, 90,
+			""},
 		"one that is compared, as nothing is remembered": {
-			nil, &Memory{}, Stored{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), key, true}, "sha256:nine", false, clock, ""},
+			nil, &Memory{}, Stored{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), key, true},
+			"sha256:nine", false, clock, ""},
 		"one of a stranger's sequence, as nothing is remembered": {
-			nil, nil, Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "", false, 0, v1beta2.ReasonBundleAhead},
+			nil, nil, Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "",
+			false, 0, v1beta2.ReasonBundleAhead},
 		"one by a retired key, as nothing is remembered": {
-			nil, nil, Stored{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), "retired", true}, "", false, 0, v1beta2.ReasonBundleForeign},
+			nil, nil, Stored{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), "retired", true}, "",
+			false, 0, v1beta2.ReasonBundleForeign},
 		"one of the time before a new epoch, as nothing is remembered": {
 			nil, nil, Stored{"sha256:old", bundleOf(1, 60, "sha256:old", nil, "1.7.0"), key, true}, "", false, 0, ""},
 		"nothing, as nothing is remembered": {nil, &Memory{}, Stored{}, "", false, 0, ""},
 		"what is remembered of a former epoch": {
-			nil, &Memory{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: "sha256:old"}, Stored{"sha256:old", bundleOf(1, math.MaxInt64-1, "sha256:old", nil, "1.7.0"), "retired", true}, "sha256:old", true, 0, ""},
+			nil, &Memory{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: "sha256:old"},
+			Stored{"sha256:old", bundleOf(1, math.MaxInt64-1, "sha256:old", nil, "1.7.0"), "retired", true},
+			"sha256:old", true, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Adopt(c.own, c.remembered, c.stored, root, noon)
@@ -144,14 +192,42 @@ func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 		observed      digest.Digest
 		want          []bundle.Rollback
 	}{
-		"nothing goes back":      {nil, map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.8.0"}, "", nil},
-		"a module goes back":     {nil, map[string]string{"keda": "1.8.0", "nats": "2.0.0"}, map[string]string{"keda": "1.7.0", "nats": "2.0.0"}, "", []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}},
-		"a module is removed":    {nil, map[string]string{"keda": "1.8.0"}, map[string]string{}, "", nil},
-		"it was said before":     {saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.7.0"}, "sha256:six", []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}},
-		"it was accepted":        {saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.7.0"}, "sha256:seven", nil},
-		"it goes back twice":     {saying(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.8.0"}), map[string]string{"keda": "1.8.0"}, map[string]string{"keda": "1.7.0"}, "sha256:six", []bundle.Rollback{{Module: "keda", From: "1.9.0", To: "1.7.0"}}},
-		"it went forward again":  {saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.8.1"}, "sha256:six", nil},
-		"it went a part forward": {saying(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.8.0"}, "sha256:six", []bundle.Rollback{{Module: "keda", From: "1.9.0", To: "1.8.0"}}},
+		"nothing goes back": {
+			nil, map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.8.0"}, "", nil,
+		},
+		"a module goes back": {
+			nil, map[string]string{"keda": "1.8.0", "nats": "2.0.0"},
+			map[string]string{"keda": "1.7.0", "nats": "2.0.0"}, "", []bundle.Rollback{
+				{Module: "keda", From: "1.8.0", To: "1.7.0"},
+			},
+		},
+		"a module is removed": {nil, map[string]string{"keda": "1.8.0"}, map[string]string{}, "", nil},
+		"it was said before": {
+			saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
+			map[string]string{"keda": "1.7.0"}, "sha256:six", []bundle.Rollback{
+				{Module: "keda", From: "1.8.0", To: "1.7.0"},
+			},
+		},
+		"it was accepted": {
+			saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
+			map[string]string{"keda": "1.7.0"}, "sha256:seven", nil,
+		},
+		"it goes back twice": {
+			saying(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.8.0"}), map[string]string{"keda": "1.8.0"},
+			map[string]string{"keda": "1.7.0"}, "sha256:six", []bundle.Rollback{
+				{Module: "keda", From: "1.9.0", To: "1.7.0"},
+			},
+		},
+		"it went forward again": {
+			saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
+			map[string]string{"keda": "1.8.1"}, "sha256:six", nil,
+		},
+		"it went a part forward": {
+			saying(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
+			map[string]string{"keda": "1.8.0"}, "sha256:six", []bundle.Rollback{
+				{Module: "keda", From: "1.9.0", To: "1.8.0"},
+			},
+		},
 	} {
 		if got := after(c.kept).said(nil).rollbacks(c.given, c.wanted, c.observed); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
@@ -182,15 +258,33 @@ func TestReportedVersionsCountAgainstRecordedOnes(t *testing.T) {
 		version   string
 		want      string
 	}{
-		"it is remembered otherwise":               {published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.1.0"},
-		"nothing is remembered":                    {nil, nil, nil, "1.2.0", "1.2.0"},
-		"it has a newer bundle":                    {published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.2.0", "1.2.0"},
-		"it has a newer bundle with an older one":  {published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.0.0", "1.1.0"},
-		"it refuses the remembered one":            {published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Downgrade}}, "1.2.0", "1.2.0"},
-		"it refuses another one":                   {published, nil, []bundle.RefusedBundle{{Digest: "sha256:six", Reason: refusal.Downgrade}}, "1.2.0", "1.1.0"},
-		"it chose a newer one by itself":           {published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.2.0"},
-		"it chose an older one by itself":          {published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.0.0", "1.1.0"},
-		"it refuses the remembered one as too old": {published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Rollback}}, "1.2.0", "1.1.0"},
+		"it is remembered otherwise": {
+			published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.1.0",
+		},
+		"nothing is remembered": {nil, nil, nil, "1.2.0", "1.2.0"},
+		"it has a newer bundle": {
+			published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.2.0", "1.2.0",
+		},
+		"it has a newer bundle with an older one": {
+			published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.0.0", "1.1.0",
+		},
+		"it refuses the remembered one": {
+			published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Downgrade}}, "1.2.0",
+			"1.2.0",
+		},
+		"it refuses another one": {
+			published, nil, []bundle.RefusedBundle{{Digest: "sha256:six", Reason: refusal.Downgrade}}, "1.2.0", "1.1.0",
+		},
+		"it chose a newer one by itself": {
+			published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.2.0",
+		},
+		"it chose an older one by itself": {
+			published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.0.0", "1.1.0",
+		},
+		"it refuses the remembered one as too old": {
+			published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Rollback}}, "1.2.0",
+			"1.1.0",
+		},
 	} {
 		var decided []string
 		if strings.HasPrefix(name, "it chose") {
@@ -261,15 +355,8 @@ func TestRecordHasTheBundlesCommitAndCertificate(t *testing.T) {
 		t.Errorf("of a bundle with neither: %q, %v", record.Commit, record.Certificate)
 	}
 	agent := trusttest.NewSigner(t)
-	text, err := trust.IssueCertificate(
-		agent,
-		"",
-		"one",
-		trust.Kyma{},
-		trusttest.PublicKey(t, agent),
-		noon,
-		noon.Add(90*24*time.Hour),
-	)
+	text, err := trust.IssueCertificate(agent, "", "one", trust.Kyma{}, trusttest.PublicKey(t, agent), noon,
+		noon.Add(90*24*time.Hour))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,14 +393,8 @@ func TestRecordSurvivesTheLastBundle(t *testing.T) {
 		Asked:     []string{"keda"},
 		Versions:  map[string]string{"keda": "1.7.0"},
 	}
-	next, reason := Next(
-		Adopted{Deviation: &Deviation{Reason: v1beta2.ReasonBundleMissing}},
-		wanted,
-		r,
-		trusted,
-		validity,
-		noon,
-	)
+	next, reason := Next(Adopted{Deviation: &Deviation{Reason: v1beta2.ReasonBundleMissing}}, wanted, r, trusted,
+		validity, noon)
 	if reason != ReasonRegistryDiffers || !slices.Equal(next.Removals, []string{"nats"}) ||
 		!slices.Equal(next.Rollback, last.Predicate.Rollback) {
 		t.Errorf("reason %q, removals %v, rollback %+v", reason, next.Removals, next.Rollback)

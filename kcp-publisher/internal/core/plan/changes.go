@@ -19,7 +19,8 @@ type Changes struct {
 // ChangesBetween returns the modules that differ between two states, nil if all modules may be affected. Intervals, the
 // catalog, Watchers, windows, offers and the agent's own image do not count.
 func ChangesBetween(before, after bundle.DesiredState) *Changes {
-	if before.Takeover != after.Takeover || !equality.Semantic.DeepEqual(installing(before.Settings), installing(after.Settings)) {
+	if before.Takeover != after.Takeover ||
+		!equality.Semantic.DeepEqual(installing(before.Settings), installing(after.Settings)) {
 		return nil
 	}
 	var changed []string

@@ -15,11 +15,9 @@ func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 	if !saidGone(kyma) {
 		return "", ""
 	}
-	return v1beta2.ReasonRuntimeGone, fmt.Sprintf(
-		"by label %s, the cluster of runtime %s no longer exists",
-		v1beta2.LabelRuntimeGone,
-		RuntimeID(kyma),
-	)
+	return v1beta2.ReasonRuntimeGone,
+		fmt.Sprintf("by label %s, the cluster of runtime %s no longer exists", v1beta2.LabelRuntimeGone,
+			RuntimeID(kyma))
 }
 
 func saidGone(kyma *v1beta2.Kyma) bool { return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True }
@@ -29,10 +27,8 @@ func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, no
 	const left = "nothing may be published for it, so that a runtime of its stays as it is"
 	switch s := kyma.Status.Runtime; {
 	case reason.Of(why) == reason.RuntimeHandedOver:
-		return v1beta2.ReasonHandedOver, fmt.Sprintf(
-			"runtime %s belongs to another Kyma or control plane, and keeps its modules",
-			RuntimeID(kyma),
-		)
+		return v1beta2.ReasonHandedOver,
+			fmt.Sprintf("runtime %s belongs to another Kyma or control plane, and keeps its modules", RuntimeID(kyma))
 	case s == nil || s.Published == nil:
 		return v1beta2.ReasonNothingToRemove, "nothing was ever published for it"
 	case saidGone(kyma):
@@ -53,32 +49,30 @@ func neverReported(kyma *v1beta2.Kyma) string {
 
 // Finalizable decides whether a deleted Kyma can be finalized, and why. An empty reason means that it must wait.
 func Finalizable(
-	kyma *v1beta2.Kyma,
-	published Published,
-	report *bundle.AcceptedReport,
-	timeout time.Duration,
-	now time.Time,
+	kyma *v1beta2.Kyma, published Published, report *bundle.AcceptedReport, timeout time.Duration, now time.Time,
 ) (reason, message string) {
 	runtime := RuntimeID(kyma)
 	if !published.Predicate.Deleting {
 		return FinalizableUntold(kyma)
 	}
 	switch waited := now.Sub(kyma.DeletionTimestamp.Time); {
-	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest && published.Predicate.Deleting &&
+	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest &&
+		published.Predicate.Deleting &&
 		len(report.Modules) == 0 && !report.LeavesModulesOut() && report.Kyma == nil:
 		return v1beta2.ReasonRuntimeEmpty, fmt.Sprintf("runtime %s has removed all modules", runtime)
 	case saidGone(kyma):
 		return FinalizableUntold(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
-		return v1beta2.ReasonDeletionForced, fmt.Sprintf(
-			"the removal did not wait for runtime %s: its last bundle removes all modules when its agent reads it",
-			runtime,
-		)
+		return v1beta2.ReasonDeletionForced,
+			fmt.Sprintf(
+				"the removal did not wait for runtime %s: its last bundle removes all modules when its agent reads it",
+				runtime)
 	case kyma.Status.Runtime == nil || kyma.Status.Runtime.Observed == nil:
 		return v1beta2.ReasonRuntimeNeverReported, neverReported(kyma)
 	case waited > timeout:
 		return v1beta2.ReasonDeletionTimeout, fmt.Sprintf(
-			"runtime %s did not report an empty state within %s: its last bundle removes all modules when its agent reads it",
+			"runtime %s did not report an empty state within %s: its last bundle removes all modules when its agent "+
+				"reads it",
 			runtime,
 			timeout,
 		)

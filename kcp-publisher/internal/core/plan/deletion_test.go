@@ -14,11 +14,13 @@ import (
 
 func TestDeletedKymaIsFinalizedOnceItsRuntimeKnows(t *testing.T) {
 	kyma := living("one")
-	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon}, map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
+	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
+		map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
 	if reason, _ := Finalizable(kyma, Published{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
 		t.Errorf("it goes before its runtime was told: %s", reason)
 	}
-	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour, noon); reason != v1beta2.ReasonDeletionForced {
+	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour,
+		noon); reason != v1beta2.ReasonDeletionForced {
 		t.Errorf("told, and forced: %q", reason)
 	}
 	refused := kymaOf("two")
@@ -49,8 +51,10 @@ func TestDeletedKymaOfAMissingClusterDoesNotWait(t *testing.T) {
 	if reason, _ := FinalizableUntold(kyma); reason != "" {
 		t.Errorf("whose cluster is there: %s", reason)
 	}
-	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon}, map[string]string{v1beta2.LabelRuntimeGone: v1beta2.True}
-	for name, published := range map[string]Published{"untold": {}, "told": {Predicate: bundle.Predicate{Deleting: true}}} {
+	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
+		map[string]string{v1beta2.LabelRuntimeGone: v1beta2.True}
+	for name, published := range map[string]Published{"untold": {},
+		"told": {Predicate: bundle.Predicate{Deleting: true}}} {
 		reason, message := Finalizable(kyma, published, nil, time.Hour, noon)
 		if reason != v1beta2.ReasonRuntimeGone || !strings.Contains(message, v1beta2.LabelRuntimeGone) {
 			t.Errorf("%s: %s: %s", name, reason, message)
@@ -66,7 +70,10 @@ func TestDeletedKymaOfAMissingClusterDoesNotWait(t *testing.T) {
 func TestDeletedKymaIsPublishedDespiteItsAnnotations(t *testing.T) {
 	rules := Rules{Settings: bundle.Settings{PollInterval: metav1.Duration{Duration: time.Minute}}}
 	kyma := living("one")
-	kyma.Annotations = map[string]string{v1beta2.AnnotationAutonomy: "Nonsense", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "{"}
+	kyma.Annotations = map[string]string{
+		v1beta2.AnnotationAutonomy: "Nonsense", v1beta2.AnnotationAgentImage: "latest",
+		v1beta2.AnnotationMaintenanceWindows: "{",
+	}
 	if _, err := rules.Request(kyma, nil); err == nil {
 		t.Error("a Kyma that is not deleted is published to")
 	}
@@ -85,7 +92,9 @@ func TestDeletedKymaKeepsItsFirstRuntime(t *testing.T) {
 	taker.Labels = map[string]string{v1beta2.LabelRuntimeID: "other"}
 	owners := NewOwners([]v1beta2.Kyma{*kyma, *taker})
 	err := owners.Check(kyma)
-	if err == nil || !strings.Contains(err.Error(), "delete the Kyma, which removes all modules from one, and create one for other") {
+	if err == nil ||
+		!strings.Contains(err.Error(),
+			"delete the Kyma, which removes all modules from one, and create one for other") {
 		t.Errorf("got %v", err)
 	}
 	if err := owners.Check(taker); err != nil {

@@ -30,14 +30,18 @@ func lacks(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundl
 	default:
 		return nil
 	}
-	return slices.DeleteFunc(bundle.AllFeatures(), func(f bundle.Feature) bool { return slices.Contains(has, string(f)) })
+	return slices.DeleteFunc(bundle.AllFeatures(), func(f bundle.Feature) bool {
+		return slices.Contains(has, string(f))
+	})
 }
 
 // Understood returns the request without the settings that the runtime's agent does not understand, and the features of
 // the settings left out.
 func Understood(request resolve.Request) (resolve.Request, []bundle.Feature) {
 	var left []bundle.Feature
-	request.Settings, left = request.Settings.Without(func(f bundle.Feature) bool { return !slices.Contains(request.Lacks, f) })
+	request.Settings, left = request.Settings.Without(func(f bundle.Feature) bool {
+		return !slices.Contains(request.Lacks, f)
+	})
 	return request, left
 }
 

@@ -20,14 +20,18 @@ func TestLacksComparesReportOrStatus(t *testing.T) {
 		report *bundle.AcceptedReport
 		want   []bundle.Feature
 	}{
-		"a runtime that never reported":                      {nil, nil, nil},
-		"one that was published to and never reported":       {&v1beta2.RuntimeStatus{}, nil, nil},
-		"one without features":                               {nil, &bundle.AcceptedReport{}, bundle.AllFeatures()},
-		"one without features, after a restart":              {observed(bundle.Report{}), nil, bundle.AllFeatures()},
-		"one with some":                                      {nil, &bundle.AcceptedReport{Report: some}, rest},
-		"one with some, after a restart":                     {observed(some), nil, rest},
-		"one whose agent was downgraded":                     {observed(some), &bundle.AcceptedReport{}, bundle.AllFeatures()},
-		"one with all features of this version and one more": {nil, &bundle.AcceptedReport{Report: bundle.Report{Features: append(bundle.AllFeatures(), "zzz")}}, nil},
+		"a runtime that never reported":                {nil, nil, nil},
+		"one that was published to and never reported": {&v1beta2.RuntimeStatus{}, nil, nil},
+		"one without features":                         {nil, &bundle.AcceptedReport{}, bundle.AllFeatures()},
+		"one without features, after a restart":        {observed(bundle.Report{}), nil, bundle.AllFeatures()},
+		"one with some":                                {nil, &bundle.AcceptedReport{Report: some}, rest},
+		"one with some, after a restart":               {observed(some), nil, rest},
+		"one whose agent was downgraded": {
+			observed(some), &bundle.AcceptedReport{}, bundle.AllFeatures(),
+		},
+		"one with all features of this version and one more": {
+			nil, &bundle.AcceptedReport{Report: bundle.Report{Features: append(bundle.AllFeatures(), "zzz")}}, nil,
+		},
 	} {
 		if got := lacks(c.status, c.report); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
@@ -37,7 +41,9 @@ func TestLacksComparesReportOrStatus(t *testing.T) {
 
 func TestSettingsThatTheAgentLacksAreLeftOut(t *testing.T) {
 	request := resolve.Request{Lacks: bundle.AllFeatures(), Takeover: bundle.TakeoverAdopt,
-		Settings: bundle.Settings{ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"}}}
+		Settings: bundle.Settings{
+			ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"},
+		}}
 	got, left := Understood(request)
 	if !slices.Equal(left, request.Settings.Features()) || len(got.Settings.Features()) > 0 {
 		t.Errorf("an agent without features: left out %v, want %v", left, request.Settings.Features())

@@ -20,7 +20,8 @@ func LifecycleManagerFinalizer(object metav1.Object) (finalizer, module string) 
 	case *v1beta2.ModuleReleaseMeta:
 		finalizer, module = v1beta2.LifecycleManagerFinalizerMandatory, o.Name
 	case *v1beta2.ModuleTemplate:
-		finalizer, module = v1beta2.LifecycleManagerFinalizerMandatory, cmp.Or(o.Spec.ModuleName, o.Labels[v1beta2.LabelModuleName])
+		finalizer, module = v1beta2.LifecycleManagerFinalizerMandatory,
+			cmp.Or(o.Spec.ModuleName, o.Labels[v1beta2.LabelModuleName])
 	case *v1beta2.Watcher:
 		finalizer = v1beta2.LifecycleManagerFinalizerWatcher
 	}

@@ -29,7 +29,8 @@ func (a Adopted) CheckOwner(r Runtime) error {
 	own := trust.Kyma{Namespace: r.Kyma.Namespace, Name: r.Kyma.Name}
 	return reason.Errorf(
 		reason.RuntimeUnassigned,
-		"runtime %s enrolled with Kyma %s, and no operator has assigned it to Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`",
+		"runtime %s enrolled with Kyma %s, and no operator has assigned it to Kyma %s: run `kcp-publisher enroll %s "+
+			"--replace --kyma %s`",
 		r.ID,
 		owner,
 		own,

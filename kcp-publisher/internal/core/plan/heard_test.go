@@ -23,7 +23,9 @@ func TestWhenARuntimeWasHeard(t *testing.T) {
 		"never":                   {nil, "", time.Time{}},
 		"when its report arrived": {at(noon.Add(-time.Hour), &arrived), "", noon},
 		"whatever its clock says": {at(noon.AddDate(1, 0, 0), &arrived), "", noon},
-		"when it was written, where that is carried":   {at(noon.AddDate(0, 0, -60), &arrived), v1beta2.True, noon.AddDate(0, 0, -60)},
+		"when it was written, where that is carried": {
+			at(noon.AddDate(0, 0, -60), &arrived), v1beta2.True, noon.AddDate(0, 0, -60),
+		},
 		"when it arrived, where its clock is ahead":    {at(noon.AddDate(1, 0, 0), &arrived), "2160h", noon},
 		"an annotation that means nothing changes it":  {at(noon.Add(-time.Hour), &arrived), "always", noon},
 		"by its own clock, where nobody noted arrival": {at(noon.Add(-time.Hour), nil), "", noon.Add(-time.Hour)},
@@ -47,13 +49,18 @@ func TestWhenARuntimeWasHeard(t *testing.T) {
 func TestModuleOmittedFromAReportIsNotRemoved(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Observed: &bundle.Observed{Digest: "sha256:newest"}}}
 	kyma := living("one")
-	published := Published{Digest: "sha256:newest", Predicate: bundle.Predicate{Deleting: true, Removals: []string{"mail"}}}
+	published := Published{
+		Digest: "sha256:newest", Predicate: bundle.Predicate{Deleting: true, Removals: []string{"mail"}},
+	}
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	removed := func() []string {
 		runtime := Rules{}.Runtime(kyma, report)
-		return after(&published).said(nil).pending(&published, nil, Runtime{Installed: runtime.Installed, Observed: runtime.Observed, LeavesModulesOut: runtime.LeavesModulesOut})
+		return after(&published).said(nil).pending(&published, nil, Runtime{
+			Installed: runtime.Installed, Observed: runtime.Observed, LeavesModulesOut: runtime.LeavesModulesOut,
+		})
 	}
-	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != v1beta2.ReasonRuntimeEmpty || len(removed()) != 0 {
+	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != v1beta2.ReasonRuntimeEmpty ||
+		len(removed()) != 0 {
 		t.Errorf("with a whole report: %q, to be removed %v", reason, removed())
 	}
 	report.Truncated = &bundle.Truncated{Modules: 1}

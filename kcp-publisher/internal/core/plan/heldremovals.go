@@ -35,7 +35,9 @@ func HeldRemovals(kymas []v1beta2.Kyma) []HeldRemoval {
 			if d.Decision != v1beta2.RemovalHeld || IsApproved(kyma, d) {
 				continue
 			}
-			at := slices.IndexFunc(all, func(h HeldRemoval) bool { return h.Module == d.Module && h.Reason == d.Reason })
+			at := slices.IndexFunc(all, func(h HeldRemoval) bool {
+				return h.Module == d.Module && h.Reason == d.Reason
+			})
 			if at < 0 {
 				at = len(all)
 				all = append(all, HeldRemoval{Module: d.Module, Reason: d.Reason, Since: d.Time.Time})

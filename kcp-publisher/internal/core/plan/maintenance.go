@@ -34,12 +34,9 @@ func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	case v1beta2.True:
 		schedule.Early = true
 	default:
-		return nil, reason.Errorf(
-			reason.AnnotationInvalid,
-			"annotation %s: %q: want true or false",
-			v1beta2.AnnotationEarlyUpgrades,
-			bundle.Bounded(value, bundle.MaxMessageBytes),
-		)
+		return nil,
+			reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want true or false",
+				v1beta2.AnnotationEarlyUpgrades, bundle.Bounded(value, bundle.MaxMessageBytes))
 	}
 	return schedule, nil
 }
@@ -48,7 +45,8 @@ func (m Maintenance) windows(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	if text, own := kyma.Annotations[v1beta2.AnnotationMaintenanceWindows]; own {
 		windows, err := window.ParseWindows([]byte(text))
 		if err != nil {
-			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationMaintenanceWindows, err)
+			return nil,
+				reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationMaintenanceWindows, err)
 		}
 		return &window.Schedule{Windows: windows, Minimum: metav1.Duration{Duration: m.Minimum}}, nil
 	}
@@ -57,7 +55,8 @@ func (m Maintenance) windows(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	}
 	schedule := m.Policy.For(window.Runtime{
 		Plan: kyma.Labels[v1beta2.LabelPlan], Region: kyma.Labels[v1beta2.LabelRegion],
-		PlatformRegion: kyma.Labels[v1beta2.LabelPlatformRegion], GlobalAccountID: kyma.Labels[v1beta2.LabelGlobalAccountID],
+		PlatformRegion:  kyma.Labels[v1beta2.LabelPlatformRegion],
+		GlobalAccountID: kyma.Labels[v1beta2.LabelGlobalAccountID],
 	}, m.Minimum)
 	return &schedule, nil
 }

@@ -168,7 +168,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 			if seen.Runtimes == nil {
 				seen.Runtimes = make([]rollout.Runtime, 0, len(all)-i)
 			}
-			seen.Runtimes = append(seen.Runtimes, observed(all[i].Kyma, all[i].Runtime, follows[n].Module, all[i].LastReport))
+			seen.Runtimes = append(seen.Runtimes,
+				observed(all[i].Kyma, all[i].Runtime, follows[n].Module, all[i].LastReport))
 		}
 	}
 	found := make(map[rollout.Track]rollout.Followers, len(tracks))
@@ -180,9 +181,7 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 
 // tracksOf returns the followers of each followed track, nil for those at rest.
 func tracksOf(
-	follows []resolve.Follow,
-	tracks map[rollout.Track]*rollout.Followers,
-	atRest func(rollout.Track, string) bool,
+	follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool,
 ) []*rollout.Followers {
 	all := make([]*rollout.Followers, len(follows))
 	for i, follow := range follows {
@@ -239,7 +238,8 @@ func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
 // silence.
 func MovesRollouts(before, after *v1beta2.Kyma) bool {
 	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
-		(publishFailure(before) == nil) != (publishFailure(after) == nil) || !equality.Semantic.DeepEqual(moving(before), moving(after))
+		(publishFailure(before) == nil) != (publishFailure(after) == nil) ||
+		!equality.Semantic.DeepEqual(moving(before), moving(after))
 }
 
 func moving(kyma *v1beta2.Kyma) v1beta2.RuntimeStatus {

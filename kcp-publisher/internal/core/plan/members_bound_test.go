@@ -75,7 +75,8 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 		}
 		cache.Members(kymas, snapshot)
 		if _, bytes := cache.follows.Held(); len(cache.members) > 300 || bytes > maxFollowsBytes {
-			t.Fatalf("300 runtimes hold %d requests of %d bytes, at most %d", len(cache.members), bytes, maxFollowsBytes)
+			t.Fatalf("300 runtimes hold %d requests of %d bytes, at most %d", len(cache.members), bytes,
+				maxFollowsBytes)
 		}
 	}
 	runtime.KeepAlive(cache)
@@ -101,7 +102,8 @@ func TestDroppedFollowsAreComputedAgain(t *testing.T) {
 func TestRequestKeysAreUnambiguous(t *testing.T) {
 	snapshot, seen := offering(t, "keda"), map[requestKey]string{}
 	for _, modules := range [][]v1beta2.Module{
-		{{Name: "a", Channel: "b"}}, {{Name: "ab"}}, {{Name: "a", Version: "b"}}, {{Name: "a\nb"}}, {{Name: "a"}, {Name: "b"}},
+		{{Name: "a", Channel: "b"}}, {{Name: "ab"}}, {{Name: "a", Version: "b"}}, {{Name: "a\nb"}},
+		{{Name: "a"}, {Name: "b"}},
 		{{Name: "a", ControllerName: "b"}}, {{Name: "a", Channel: "b", Managed: true}}, {{Name: "a b"}},
 	} {
 		kyma := living("one")

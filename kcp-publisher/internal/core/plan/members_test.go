@@ -23,11 +23,16 @@ func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
 	for _, m := range modules {
 		templates = append(templates, v1beta2.ModuleTemplate{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: m + "-2.0.0"},
-			Spec:       v1beta2.ModuleTemplateSpec{ModuleName: m, Version: "2.0.0", Descriptor: runtime.RawExtension{Raw: []byte("{}")}},
+			Spec: v1beta2.ModuleTemplateSpec{
+				ModuleName: m, Version: "2.0.0", Descriptor: runtime.RawExtension{Raw: []byte("{}")},
+			},
 		})
 		metas = append(metas, v1beta2.ModuleReleaseMeta{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: m},
-			Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: m, OcmComponentName: "kyma-pull.dev/module/" + m, Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "2.0.0"}}},
+			Spec: v1beta2.ModuleReleaseMetaSpec{
+				ModuleName: m, OcmComponentName: "kyma-pull.dev/module/" + m,
+				Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "2.0.0"}},
+			},
 		})
 	}
 	snapshot, err := catalog.New(templates, metas)
@@ -46,7 +51,9 @@ func living(name string) *v1beta2.Kyma {
 		Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon), Features: []string{"checks"}},
 		Published: &v1beta2.PublishedBundle{
 			Versions: map[string]string{"keda": "2.0.0"},
-			Given:    map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", State: v1beta2.StateReady, Ready: true}},
+			Given: map[string]v1beta2.GivenVersion{
+				"keda": {Rollout: "keda-regular-1", State: v1beta2.StateReady, Ready: true},
+			},
 		},
 	}
 	return kyma
@@ -57,20 +64,34 @@ func TestKymaProvesItsRuntime(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		want   rollout.Runtime
 	}{
-		"What an exact report said": {func(*v1beta2.Kyma) {}, rollout.Runtime{Heard: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady}},
+		"What an exact report said": {
+			func(*v1beta2.Kyma) {}, rollout.Runtime{
+				Heard: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
+			},
+		},
 		"An agent that does not support checks": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil },
-			rollout.Runtime{Heard: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady, LacksChecks: true}},
+			rollout.Runtime{
+				Heard: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady, LacksChecks: true,
+			}},
 		"Nothing about the bundle was said yet": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 		}, rollout.Runtime{Heard: noon, Version: "2.0.0"}},
-		"What the status of the module says proves nothing": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Given = nil }, rollout.Runtime{Heard: noon, Version: "2.0.0"}},
+		"What the status of the module says proves nothing": {
+			func(k *v1beta2.Kyma) {
+				k.Status.Runtime.Published.Given = nil
+			}, rollout.Runtime{Heard: noon, Version: "2.0.0"},
+		},
 		"An upgrade that waits for its window": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 			k.Status.Modules[0].Maintenance, k.Status.Modules[0].Message = true, "waits"
 		}, rollout.Runtime{Heard: noon, Version: "2.0.0", Waits: true, Message: "waits"}},
 		"Nothing can be published to it": {func(k *v1beta2.Kyma) {
-			k.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonPublishFailed}}
-		}, rollout.Runtime{Heard: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady}},
+			k.Status.Conditions = []metav1.Condition{
+				{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonPublishFailed},
+			}
+		}, rollout.Runtime{
+			Heard: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
+		}},
 		"A runtime that never said anything": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +116,8 @@ func TestCountedRuntimes(t *testing.T) {
 	one := living("one")
 	one.Status.Runtime.Key = &v1beta2.RuntimeKey{Thumbprint: "t"}
 	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *one, *leaving, *skipped, *elsewhere}, offering(t, "keda")), nil)
-	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" || tracks[keda].Channel != "2.0.0" {
+	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" ||
+		tracks[keda].Channel != "2.0.0" {
 		t.Errorf("counted are %+v", tracks)
 	}
 }
@@ -109,7 +131,9 @@ func TestWhichChangesOfAKymaMayMoveARollout(t *testing.T) {
 			k.Status.Runtime.Observed.Time, k.Status.Runtime.ReportSequence = metav1.NewTime(noon.Add(time.Minute)), 9
 		}, false},
 		"a version": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["keda"] = "3.0.0" }, true},
-		"evidence":  {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{} }, true},
+		"evidence": {
+			func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{} }, true,
+		},
 		"the result of a check": {func(k *v1beta2.Kyma) {
 			given := k.Status.Runtime.Published.Given["keda"]
 			given.Checks = []v1beta2.CheckOutcome{{Name: "works", Result: v1beta2.CheckFailed}}
@@ -199,7 +223,9 @@ func TestMemberCacheForgetsAfterChanges(t *testing.T) {
 
 func TestTrackAtRestCountsNoRuntimes(t *testing.T) {
 	all := Members([]v1beta2.Kyma{*living("one")}, offering(t, "keda"))
-	resting := Tracks(all, func(track rollout.Track, channel string) bool { return track == keda && channel == "2.0.0" })
+	resting := Tracks(all, func(track rollout.Track, channel string) bool {
+		return track == keda && channel == "2.0.0"
+	})
 	if seen, followed := resting[keda]; !followed || seen.Channel != "2.0.0" || len(seen.Runtimes) != 0 {
 		t.Errorf("it is seen as %+v, %t", seen, followed)
 	}

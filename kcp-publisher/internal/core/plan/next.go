@@ -50,12 +50,15 @@ const lastBundleValidity = 365 * 24 * time.Hour
 
 // Next returns the statement of a runtime's next bundle and the first reason for publishing it. The reason is empty if
 // the last bundle is up to date.
-func Next(adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity time.Duration, now time.Time) (bundle.Predicate, Reason) {
+func Next(
+	adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity time.Duration, now time.Time,
+) (bundle.Predicate, Reason) {
 	last, asked := adopted.Last, wanted.Asked
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
 		IssuedAt: now.UTC().Truncate(time.Millisecond), ExpiresAt: now.UTC().Truncate(time.Millisecond).Add(validity),
-		KymaGeneration: r.KymaGeneration, KymaSpec: r.KymaSpec, KymaUID: r.Kyma.UID, Deleting: r.Deleting, Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
+		KymaGeneration: r.KymaGeneration, KymaSpec: r.KymaSpec, KymaUID: r.Kyma.UID, Deleting: r.Deleting,
+		Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
 	}
 	next.Kyma, next.FormerKymas = namedKyma(r.Kyma), adopted.former(r)
 	if r.Deleting {

@@ -87,7 +87,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	if of := Claimed(kyma); of != id {
 		return reason.Errorf(
 			reason.RuntimeIDChanged,
-			"its runtime is %s, and label %s is %s: set the label back, or delete the Kyma, which removes all modules from %s, and create one for %s",
+			"its runtime is %s, and label %s is %s: set the label back, or delete the Kyma, which removes all "+
+				"modules from %s, and create one for %s",
 			of,
 			v1beta2.LabelRuntimeID,
 			id,
@@ -96,17 +97,15 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 		)
 	}
 	if kyma.Annotations[v1beta2.AnnotationMovedAway] == v1beta2.True {
-		return reason.Errorf(
-			reason.RuntimeHandedOver,
-			"runtime %s was released to another control plane: delete this Kyma, which removes nothing from the runtime",
-			id,
-		)
+		return reason.Errorf(reason.RuntimeHandedOver,
+			"runtime %s was released to another control plane: delete this Kyma, which removes nothing from the runtime", id)
 	}
 	switch owner, found := o[id]; {
 	case found && owner == nil:
 		return reason.Errorf(
 			reason.RuntimeUnassigned,
-			"several Kymas named runtime id %s, and no operator has assigned it: run `kcp-publisher move %s --to KYMA`, or `kcp-publisher enroll %s --replace --kyma NAMESPACE/KYMA`",
+			"several Kymas named runtime id %s, and no operator has assigned it: run `kcp-publisher move %s --to "+
+				"KYMA`, or `kcp-publisher enroll %s --replace --kyma NAMESPACE/KYMA`",
 			id,
 			id,
 			id,
@@ -116,18 +115,14 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	case Decided(owner) > 0 && kyma.Status.Runtime != nil && kyma.Status.Runtime.Key != nil:
 		return reason.Errorf(
 			reason.RuntimeHandedOver,
-			"runtime id %s is that of Kyma %s already, to which an operator assigned it: delete this Kyma, which removes nothing from the runtime",
+			"runtime id %s is that of Kyma %s already, to which an operator assigned it: delete this Kyma, which "+
+				"removes nothing from the runtime",
 			id,
 			named(owner),
 		)
 	default:
-		return reason.Errorf(
-			reason.DuplicateRuntimeID,
-			"runtime id %s is that of Kyma %s already: change the label %s",
-			id,
-			named(owner),
-			v1beta2.LabelRuntimeID,
-		)
+		return reason.Errorf(reason.DuplicateRuntimeID, "runtime id %s is that of Kyma %s already: change the label %s",
+			id, named(owner), v1beta2.LabelRuntimeID)
 	}
 }
 
@@ -205,10 +200,9 @@ func assign(s *v1beta2.RuntimeStatus, former *v1beta2.Kyma, at time.Time) {
 		next.Former = append(next.Former, s.Assignment.Former...)
 	}
 	if former != nil {
-		next.Former = append(
-			next.Former,
-			v1beta2.FormerKyma{Namespace: former.Namespace, Name: former.Name, UID: string(former.UID)},
-		)
+		next.Former = append(next.Former, v1beta2.FormerKyma{
+			Namespace: former.Namespace, Name: former.Name, UID: string(former.UID),
+		})
 	}
 	next.Former = next.Former[max(0, len(next.Former)-bundle.MaxFormerKymas):]
 	s.Assignment = next
@@ -236,11 +230,8 @@ func Oldest(all []v1beta2.Kyma) (oldest *v1beta2.Kyma) {
 }
 
 func byAge(a, b *v1beta2.Kyma) int {
-	return cmp.Or(
-		a.CreationTimestamp.Compare(b.CreationTimestamp.Time),
-		cmp.Compare(a.Name, b.Name),
-		cmp.Compare(a.Namespace, b.Namespace),
-	)
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name),
+		cmp.Compare(a.Namespace, b.Namespace))
 }
 
 func named(kyma *v1beta2.Kyma) string {

@@ -45,17 +45,19 @@ func TestOwnerOfARuntime(t *testing.T) {
 		// owner is "a", "b", or empty for none.
 		owner string
 	}{
-		"two Kymas without a proof own nothing, whatever their age":       {nil, nil, ""},
-		"two of a rebuilt control plane own nothing":                      {denied, denied, ""},
-		"a published bundle is no proof":                                  {publishedTo, nil, ""},
-		"the enrolled one owns it":                                        {enrolled, nil, "a"},
-		"the enrolled one owns it against one that was published to":      {publishedTo, enrolled, "b"},
-		"two enrolled ones, such as from two backups, own nothing":        {enrolled, enrolled, ""},
-		"a Kyma that enrolled as another and was relabeled owns nothing":  {foreign, enrolled, "b"},
-		"an operator's decision counts more than a key":                   {enrolled, decided(5), "b"},
-		"the newest decision counts":                                      {decided(6), decided(5), "a"},
-		"two decisions of one time decide nothing":                        {decided(5), decided(5), ""},
-		"a Kyma with a decision owns it although it was denied before":    {func(s *v1beta2.RuntimeStatus) { denied(s); decided(1)(s) }, denied, "a"},
+		"two Kymas without a proof own nothing, whatever their age":      {nil, nil, ""},
+		"two of a rebuilt control plane own nothing":                     {denied, denied, ""},
+		"a published bundle is no proof":                                 {publishedTo, nil, ""},
+		"the enrolled one owns it":                                       {enrolled, nil, "a"},
+		"the enrolled one owns it against one that was published to":     {publishedTo, enrolled, "b"},
+		"two enrolled ones, such as from two backups, own nothing":       {enrolled, enrolled, ""},
+		"a Kyma that enrolled as another and was relabeled owns nothing": {foreign, enrolled, "b"},
+		"an operator's decision counts more than a key":                  {enrolled, decided(5), "b"},
+		"the newest decision counts":                                     {decided(6), decided(5), "a"},
+		"two decisions of one time decide nothing":                       {decided(5), decided(5), ""},
+		"a Kyma with a decision owns it although it was denied before": {
+			func(s *v1beta2.RuntimeStatus) { denied(s); decided(1)(s) }, denied, "a",
+		},
 		"a Kyma that is waiting for the runtime takes nothing from a key": {enrolled, denied, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +111,8 @@ func TestKymasOfOneNameInTwoNamespacesOfFilesOwnNothing(t *testing.T) {
 	one.Namespace, two.Namespace = "a", "b"
 	owners := NewOwners([]v1beta2.Kyma{*two, *one})
 	for _, kyma := range []*v1beta2.Kyma{one, two} {
-		if err := owners.Check(kyma); err == nil || !strings.Contains(err.Error(), "several Kymas named runtime id prod") {
+		if err := owners.Check(kyma); err == nil ||
+			!strings.Contains(err.Error(), "several Kymas named runtime id prod") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -144,11 +147,15 @@ func TestTokenIsValidForItsKymaOnly(t *testing.T) {
 		kyma  *v1beta2.Kyma
 		want  bool
 	}{
-		"its own name":                                   {named, legitimate, true},
-		"its own UID":                                    {Identity(legitimate), legitimate, true},
-		"another Kyma":                                   {named, mallory, false},
-		"the same name with another UID":                 {trust.Kyma{Namespace: named.Namespace, Name: named.Name, UID: "before"}, legitimate, false},
-		"the same name in another namespace":             {trust.Kyma{Namespace: "elsewhere", Name: named.Name}, legitimate, false},
+		"its own name": {named, legitimate, true},
+		"its own UID":  {Identity(legitimate), legitimate, true},
+		"another Kyma": {named, mallory, false},
+		"the same name with another UID": {
+			trust.Kyma{Namespace: named.Namespace, Name: named.Name, UID: "before"}, legitimate, false,
+		},
+		"the same name in another namespace": {
+			trust.Kyma{Namespace: "elsewhere", Name: named.Name}, legitimate, false,
+		},
 		"a token without a Kyma, for a label":            {trust.Kyma{}, mallory, false},
 		"a token without a Kyma, for the runtime's name": {trust.Kyma{}, ownName, true},
 	} {
@@ -184,15 +191,8 @@ func TestCertificateIsValidForItsKymaOnly(t *testing.T) {
 		"none, and the runtime's name":        {trust.Kyma{}, claiming("r-1", nil), true},
 		"another one that handed over":        {Identity(own), assigned, true},
 	} {
-		text, err := trust.IssueCertificate(
-			enroll,
-			root.Fleet,
-			"r-1",
-			c.certified,
-			trusttest.PublicKey(t, agent),
-			trusttest.Now,
-			trusttest.Now.AddDate(0, 0, 90),
-		)
+		text, err := trust.IssueCertificate(enroll, root.Fleet, "r-1", c.certified, trusttest.PublicKey(t, agent),
+			trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,13 +226,15 @@ func TestHandOverNeedsAnOperator(t *testing.T) {
 		other *v1beta2.Kyma
 		want  bool
 	}{
-		"its own":                            {proof(claiming("next", nil), noon), former, true},
-		"none":                               {"", former, false},
-		"another Kyma's":                     {proof(former, noon), former, false},
-		"invented":                           {"kph1.1795000000000.AAAA", former, false},
-		"older than another decision":        {proof(claiming("next", nil), noon), recent, false},
-		"newer than another decision":        {proof(claiming("next", nil), noon.Add(2*time.Hour)), recent, true},
-		"of another secret":                  {strings.Replace(proof(claiming("next", nil), noon), ".", ".1", 1), former, false},
+		"its own":                     {proof(claiming("next", nil), noon), former, true},
+		"none":                        {"", former, false},
+		"another Kyma's":              {proof(former, noon), former, false},
+		"invented":                    {"kph1.1795000000000.AAAA", former, false},
+		"older than another decision": {proof(claiming("next", nil), noon), recent, false},
+		"newer than another decision": {proof(claiming("next", nil), noon.Add(2*time.Hour)), recent, true},
+		"of another secret": {
+			strings.Replace(proof(claiming("next", nil), noon), ".", ".1", 1), former, false,
+		},
 		"its own, and no other Kyma is left": {proof(claiming("next", nil), noon), nil, true},
 	} {
 		next := claiming("next", denied)
@@ -326,19 +328,27 @@ func TestRegistryRemembersTheOwner(t *testing.T) {
 		want     bool
 		former   []trust.Kyma
 	}{
-		"no bundle":                                       {nil, aaa, false, true, nil},
-		"its own bundle":                                  {says(&own, "u1", "k"), own, false, true, nil},
-		"a rebuilt control plane":                         {says(&own, "u1", "k"), rebuilt, false, true, []trust.Kyma{own}},
-		"another Kyma":                                    {says(&own, "u1", "k"), aaa, false, false, nil},
-		"another Kyma that an operator assigned":          {says(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own}},
-		"a runtime that never enrolled":                   {says(&own, "u1", ""), aaa, false, true, []trust.Kyma{own}},
-		"an earlier version's, of the same UID":           {says(nil, "u1", "k"), own, false, true, nil},
-		"an earlier version's, for a label":               {says(nil, "u1", "k"), aaa, false, false, nil},
-		"an earlier version's, for the runtime's name":    {says(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, false, true, nil},
+		"no bundle":      {nil, aaa, false, true, nil},
+		"its own bundle": {says(&own, "u1", "k"), own, false, true, nil},
+		"a rebuilt control plane": {
+			says(&own, "u1", "k"), rebuilt, false, true, []trust.Kyma{own},
+		},
+		"another Kyma":                           {says(&own, "u1", "k"), aaa, false, false, nil},
+		"another Kyma that an operator assigned": {says(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own}},
+		"a runtime that never enrolled":          {says(&own, "u1", ""), aaa, false, true, []trust.Kyma{own}},
+		"an earlier version's, of the same UID":  {says(nil, "u1", "k"), own, false, true, nil},
+		"an earlier version's, for a label":      {says(nil, "u1", "k"), aaa, false, false, nil},
+		"an earlier version's, for the runtime's name": {
+			says(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, false, true, nil,
+		},
 		"an earlier version's, published from files":      {says(nil, "", "k"), aaa, false, true, nil},
 		"one that handed over once does not take it back": {says(&own, "u1", "k", aaa), aaa, false, false, nil},
-		"what a bundle names is named by the next":        {says(&own, "u1", "k", aaa), own, false, true, []trust.Kyma{aaa}},
-		"a Kyma of a file of the same name":               {says(&own, "u1", "k"), trust.Kyma{Name: "victim"}, false, true, []trust.Kyma{own}},
+		"what a bundle names is named by the next": {
+			says(&own, "u1", "k", aaa), own, false, true, []trust.Kyma{aaa},
+		},
+		"a Kyma of a file of the same name": {
+			says(&own, "u1", "k"), trust.Kyma{Name: "victim"}, false, true, []trust.Kyma{own},
+		},
 	} {
 		a, r := Adopted{Stored: c.stored}, Runtime{ID: "r-1", Kyma: c.kyma, Assigned: c.assigned}
 		err := a.CheckOwner(r)

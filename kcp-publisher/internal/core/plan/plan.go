@@ -52,5 +52,6 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 //
 // Source: lifecycle-manager #3097.
 func Skipped(kyma *v1beta2.Kyma) bool {
-	return kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True && kyma.DeletionTimestamp.IsZero() && !v1beta2.TakenOver(kyma)
+	return kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True && kyma.DeletionTimestamp.IsZero() &&
+		!v1beta2.TakenOver(kyma)
 }

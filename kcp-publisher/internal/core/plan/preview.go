@@ -36,7 +36,9 @@ func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 		}
 	}
 	round := rollout.Look(f.Policies, f.Rollouts, Tracks(members, nil), now)
-	return &Preview{rules: r, owners: NewOwners(f.Kymas), view: View{Catalog: f.Catalog, Gates: round.Gates}, Round: round}
+	return &Preview{
+		rules: r, owners: NewOwners(f.Kymas), view: View{Catalog: f.Catalog, Gates: round.Gates}, Round: round,
+	}
 }
 
 // Request returns the request of a Kyma's runtime, with the versions that rollouts would allow.

@@ -12,9 +12,11 @@ import (
 
 // TestPreviewUsesTheConditionOfAReportingRuntime: the time in the status is noted once a day.
 func TestPreviewUsesTheConditionOfAReportingRuntime(t *testing.T) {
-	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{
-		OfflineAfter: metav1.Duration{Duration: 15 * time.Minute}, Waves: []fleet.Wave{{Name: "all", Percent: new(int32(100))}},
-	}}}
+	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"},
+		Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{
+			OfflineAfter: metav1.Duration{Duration: 15 * time.Minute},
+			Waves:        []fleet.Wave{{Name: "all", Percent: new(int32(100))}},
+		}}}
 	for name, c := range map[string]struct {
 		status metav1.ConditionStatus
 		reason string
@@ -30,11 +32,17 @@ func TestPreviewUsesTheConditionOfAReportingRuntime(t *testing.T) {
 		heard := metav1.NewTime(noon.Add(-20 * time.Hour))
 		kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{Time: heard, Heard: &heard}
 		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.0.0"}}
-		kyma.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: c.status, Reason: c.reason}}
-		rollouts := []fleet.Rollout{{ObjectMeta: metav1.ObjectMeta{Name: "keda-regular-1", ResourceVersion: "1"}, Spec: fleet.RolloutSpec{
-			Policy: "all", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "2.0.0", Course: policy.Spec.Course,
-		}}}
-		preview := (Rules{}).Preview(Fleet{Kymas: []v1beta2.Kyma{*kyma}, Catalog: offering(t, "keda"), Policies: []fleet.RolloutPolicy{policy}, Rollouts: rollouts}, noon)
+		kyma.Status.Conditions = []metav1.Condition{
+			{Type: v1beta2.ConditionReporting, Status: c.status, Reason: c.reason},
+		}
+		rollouts := []fleet.Rollout{{ObjectMeta: metav1.ObjectMeta{Name: "keda-regular-1", ResourceVersion: "1"},
+			Spec: fleet.RolloutSpec{
+				Policy: "all", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "2.0.0",
+				Course: policy.Spec.Course,
+			}}}
+		preview := (Rules{}).
+			Preview(Fleet{Kymas: []v1beta2.Kyma{*kyma}, Catalog: offering(t, "keda"),
+				Policies: []fleet.RolloutPolicy{policy}, Rollouts: rollouts}, noon)
 		if got := preview.Round.Gates[keda].Decide("one", "1.0.0").Version; got != c.want {
 			t.Errorf("%s: it would get version %s, want %s", name, got, c.want)
 		}

@@ -74,9 +74,21 @@ func contentReason(last *Published, documents bundle.Documents, next bundle.Pred
 		due{ReasonContentChanged, documents.State.Descriptor.Digest != last.StateBlob.Digest},
 		due{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogBlob.Digest},
 		due{ReasonValuesChanged, !maps.Equal(p.Values, next.Values)},
-		due{ReasonRemovalAdded, slices.ContainsFunc(next.Removals, func(m string) bool { return !slices.Contains(p.Removals, m) })},
-		due{ReasonRemovalWithdrawn, slices.ContainsFunc(p.Removals, func(m string) bool { return slices.Contains(asked, m) })},
-		due{ReasonRollbackAdded, slices.ContainsFunc(next.Rollback, func(r bundle.Rollback) bool { return !slices.Contains(p.Rollback, r) })},
+		due{
+			ReasonRemovalAdded, slices.ContainsFunc(next.Removals, func(m string) bool {
+				return !slices.Contains(p.Removals, m)
+			}),
+		},
+		due{
+			ReasonRemovalWithdrawn, slices.ContainsFunc(p.Removals, func(m string) bool {
+				return slices.Contains(asked, m)
+			}),
+		},
+		due{
+			ReasonRollbackAdded, slices.ContainsFunc(next.Rollback, func(r bundle.Rollback) bool {
+				return !slices.Contains(p.Rollback, r)
+			}),
+		},
 		due{ReasonSecretsChanged, revision(p.Sealed) != revision(next.Sealed)},
 	)
 }
@@ -89,18 +101,14 @@ const maxAhead = time.Hour
 // published sequence of the epoch. Validity is the time that a bundle needs to arrive.
 func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
 	life := last.ExpiresAt.Sub(last.IssuedAt)
-	return first(
-		due{ReasonAudienceChanged, last.Audience != next.Audience},
+	return first(due{ReasonAudienceChanged, last.Audience != next.Audience},
 		due{ReasonOwnerChanged, ownerChanged(last, next)},
 		due{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
 		due{ReasonCertificateIssued, last.Certificate != next.Certificate},
-		due{ReasonEpochChanged, last.Epoch != next.Epoch},
-		due{ReasonRootChanged, last.RootVersion != next.RootVersion},
+		due{ReasonEpochChanged, last.Epoch != next.Epoch}, due{ReasonRootChanged, last.RootVersion != next.RootVersion},
 		due{ReasonSequenceBehind, last.Sequence < remembered},
-		due{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxAhead},
-		due{ReasonValidityTooShort, life < validity},
-		due{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))},
-	)
+		due{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxAhead}, due{ReasonValidityTooShort, life < validity},
+		due{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))})
 }
 
 func first(all ...due) Reason {

@@ -31,8 +31,10 @@ func TestErrorsOfAKymaHaveReasons(t *testing.T) {
 		err  error
 		want reason.Reason
 	}{
-		"pins":                  {request(annotated(v1beta2.AnnotationPinnedVersions, "keda:1")), reason.PinsInvalid},
-		"maintenance windows":   {request(annotated(v1beta2.AnnotationMaintenanceWindows, "{")), reason.AnnotationInvalid},
+		"pins": {request(annotated(v1beta2.AnnotationPinnedVersions, "keda:1")), reason.PinsInvalid},
+		"maintenance windows": {
+			request(annotated(v1beta2.AnnotationMaintenanceWindows, "{")), reason.AnnotationInvalid,
+		},
 		"an agent image":        {request(annotated(v1beta2.AnnotationAgentImage, "latest")), reason.AnnotationInvalid},
 		"an allowed silence":    {carried, reason.AnnotationInvalid},
 		"a phase of a takeover": {request(phase), reason.AnnotationInvalid},

@@ -34,10 +34,17 @@ func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 		return trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: token.Expires.Unix()}
 	}
 	kyma := living("one")
-	kyma.Status.Runtime.Key = &v1beta2.RuntimeKey{Thumbprint: "of the cluster before", TokenExpires: metav1.NewTime(noon.Add(time.Hour))}
-	kyma.Status.Runtime.Requested = &v1beta2.RequestedSpec{Generation: 4, Spec: v1beta2.KymaSpec{Channel: "fast", Modules: []v1beta2.Module{{Name: "mailer", Managed: true}}}}
+	kyma.Status.Runtime.Key = &v1beta2.RuntimeKey{
+		Thumbprint: "of the cluster before", TokenExpires: metav1.NewTime(noon.Add(time.Hour)),
+	}
+	kyma.Status.Runtime.Requested = &v1beta2.RequestedSpec{
+		Generation: 4, Spec: v1beta2.KymaSpec{
+			Channel: "fast", Modules: []v1beta2.Module{{Name: "mailer", Managed: true}},
+		},
+	}
 	reporter := (Rules{}).Reporter(kyma, secrets, noon)
-	if err := reporter.Enroll(enroll(noon.Add(time.Hour))); err == nil || !strings.Contains(err.Error(), "run `kcp-publisher enroll` again") {
+	if err := reporter.Enroll(enroll(noon.Add(time.Hour))); err == nil ||
+		!strings.Contains(err.Error(), "run `kcp-publisher enroll` again") {
 		t.Errorf("with the token of the cluster before: %v", err)
 	}
 	if err := reporter.Enroll(enroll(noon.Add(2 * time.Hour))); err != nil {
@@ -48,7 +55,8 @@ func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 		t.Errorf("its bundles are for %+v", audience)
 	}
 	request, err := (Rules{}).Request(kyma, nil)
-	if err != nil || len(request.Seed.Modules) != 1 || request.Seed.Modules[0].Name != "mailer" || request.Seed.Channel != "fast" {
+	if err != nil || len(request.Seed.Modules) != 1 || request.Seed.Modules[0].Name != "mailer" ||
+		request.Seed.Channel != "fast" {
 		t.Errorf("it is seeded with %+v, %v", request.Seed, err)
 	}
 }

@@ -240,10 +240,7 @@ func (v Verdict) Waiting() (modules []string) {
 // DecidedRemovals returns the decisions after a verdict about all pending removals. It drops a decision about a removal
 // that is no longer pending, unless the newest bundle published it.
 func DecidedRemovals(
-	before []v1beta2.ModuleRemoval,
-	v Verdict,
-	published *Published,
-	now time.Time,
+	before []v1beta2.ModuleRemoval, v Verdict, published *Published, now time.Time,
 ) []v1beta2.ModuleRemoval {
 	decided := map[string]v1beta2.ModuleRemoval{}
 	for _, d := range before {
@@ -277,10 +274,9 @@ func DecidedRemovals(
 	if len(decided) == 0 {
 		return nil
 	}
-	return slices.SortedFunc(
-		maps.Values(decided),
-		func(a, b v1beta2.ModuleRemoval) int { return strings.Compare(a.Module, b.Module) },
-	)
+	return slices.SortedFunc(maps.Values(decided), func(a, b v1beta2.ModuleRemoval) int {
+		return strings.Compare(a.Module, b.Module)
+	})
 }
 
 // removes reports whether a bundle removes a module, or all modules for the empty name.

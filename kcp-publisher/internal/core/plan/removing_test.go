@@ -47,34 +47,57 @@ func TestOnlyRemovalsWithoutTheRuntimesRequestAreJudged(t *testing.T) {
 		want     []string
 		restored bool
 	}{
-		"the runtime's admin removed the module": {Adopted{Last: lastWith(7, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+		"the runtime's admin removed the module": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda")}, nil, false},
-		"the runtime asks for the module": {Adopted{Last: lastWith(7, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+		"the runtime asks for the module": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Request: asks("keda"), Remembered: remembers("keda")}, []string{"keda"}, false},
-		"the module was mandatory": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+		"the module was mandatory": {Adopted{Last: lastWith(7, true, "keda"), Keep: true},
+			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda")}, []string{"keda"}, false},
 		"the module was mandatory by the status": {Adopted{}, bundle.Predicate{Removals: []string{"keda"}},
-			Runtime{InUse: true, Request: asks(), Mandatory: []string{"keda"}, Remembered: remembers("keda")}, []string{"keda"}, false},
-		"the control plane's Kyma decides": {Adopted{Last: lastWith(7, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{InUse: true, Request: asks(), Mandatory: []string{"keda"}, Remembered: remembers("keda")},
+			[]string{"keda"}, false},
+		"the control plane's Kyma decides": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{InUse: true, Remembered: remembers("keda")}, []string{"keda"}, false},
-		"the last bundle removes it already": {Adopted{Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Removals: []string{"keda"}}}, Keep: true},
+		"the last bundle removes it already": {Adopted{
+			Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Removals: []string{"keda"}}},
+			Keep: true,
+		},
 			bundle.Predicate{Removals: []string{"keda"}}, Runtime{InUse: true, Remembered: remembers()}, nil, false},
-		"a runtime that never enrolled": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
+		"a runtime that never enrolled": {Adopted{Last: lastWith(7, true, "keda"), Keep: true},
+			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{Remembered: remembers("keda")}, nil, false},
-		"a deleted Kyma": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{Deleting: true, Removals: []string{"keda"}},
+		"a deleted Kyma": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{
+			Deleting: true, Removals: []string{"keda"},
+		},
 			Runtime{InUse: true, Remembered: remembers("keda")}, []string{""}, false},
-		"a deleted Kyma whose last bundle is published": {Adopted{Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Deleting: true}}, Keep: true},
-			bundle.Predicate{Deleting: true, Removals: []string{"keda"}}, Runtime{InUse: true, Remembered: remembers()}, nil, false},
-		"the registry is ahead of a restored control plane": {Adopted{Deviation: unknown}, bundle.Predicate{Removals: []string{"forced"}},
+		"a deleted Kyma whose last bundle is published": {Adopted{
+			Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Deleting: true}}, Keep: true,
+		},
+			bundle.Predicate{Deleting: true, Removals: []string{"keda"}}, Runtime{InUse: true, Remembered: remembers()},
+			nil, false},
+		"the registry is ahead of a restored control plane": {Adopted{Deviation: unknown},
+			bundle.Predicate{Removals: []string{"forced"}},
 			Runtime{InUse: true, Request: asks(), Remembered: remembers()}, []string{"forced"}, true},
-		"the report is ahead of a restored control plane": {Adopted{Last: lastWith(7, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"forced"}},
-			Runtime{InUse: true, Request: asks("keda"), Remembered: remembers("keda"), ObservedEpoch: 1, ObservedSequence: 8}, []string{"forced"}, true},
-		"a control plane that was rebuilt from files": {Adopted{Last: lastWith(7, false, "keda")}, bundle.Predicate{Removals: []string{"forced"}},
+		"the report is ahead of a restored control plane": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+			bundle.Predicate{Removals: []string{"forced"}},
+			Runtime{InUse: true, Request: asks("keda"), Remembered: remembers("keda"), ObservedEpoch: 1,
+				ObservedSequence: 8}, []string{"forced"}, true},
+		"a control plane that was rebuilt from files": {Adopted{Last: lastWith(7, false, "keda")},
+			bundle.Predicate{Removals: []string{"forced"}},
 			Runtime{InUse: true, Request: asks("keda"), Remembered: &Memory{}}, []string{"forced"}, true},
-		"a push that the status does not name yet": {Adopted{Last: lastWith(8, false, "keda"), Keep: true}, bundle.Predicate{Removals: []string{"keda"}},
-			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda"), ObservedEpoch: 1, ObservedSequence: 8}, nil, false},
-		"a Kyma that was created again": {Adopted{Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 9, Deleting: true}}},
-			bundle.Predicate{Removals: []string{"keda"}}, Runtime{InUse: true, Request: asks(), Remembered: &Memory{}}, []string{"keda"}, false},
+		"a push that the status does not name yet": {Adopted{Last: lastWith(8, false, "keda"), Keep: true},
+			bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda"), ObservedEpoch: 1, ObservedSequence: 8},
+			nil, false},
+		"a Kyma that was created again": {Adopted{
+			Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 9, Deleting: true}},
+		},
+			bundle.Predicate{Removals: []string{"keda"}}, Runtime{InUse: true, Request: asks(), Remembered: &Memory{}},
+			[]string{"keda"}, false},
 	} {
 		got := c.adopted.Removing(c.next, c.runtime)
 		if !slices.Equal(got.Modules, c.want) || got.Restored != c.restored {
@@ -122,13 +145,20 @@ func TestDecisionsAreKeptAsLongAsTheyCount(t *testing.T) {
 		want      []v1beta2.RemovalDecision
 		done      bool
 	}{
-		"on its way":                       {Verdict{Going: []string{"keda"}}, published(), time.Second, []v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, false},
-		"published":                        {Verdict{}, published("keda"), time.Second, []v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, true},
+		"on its way": {
+			Verdict{Going: []string{"keda"}}, published(), time.Second,
+			[]v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, false,
+		},
+		"published": {
+			Verdict{}, published("keda"), time.Second, []v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, true,
+		},
 		"published long ago":               {Verdict{}, published("keda"), 25 * time.Hour, nil, false},
 		"withdrawn before it is published": {Verdict{}, published(), time.Second, nil, false},
 		"held": {Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, published(), time.Second,
 			[]v1beta2.RemovalDecision{v1beta2.RemovalHeld}, false},
-		"not decided yet": {Verdict{Held: map[string]removal.Reason{"istio": ""}}, published(), time.Second, nil, false},
+		"not decided yet": {
+			Verdict{Held: map[string]removal.Reason{"istio": ""}}, published(), time.Second, nil, false,
+		},
 	} {
 		got := DecidedRemovals(before, c.verdict, c.published, noon.Add(c.after))
 		var decisions []v1beta2.RemovalDecision
@@ -142,12 +172,8 @@ func TestDecisionsAreKeptAsLongAsTheyCount(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	again := DecidedRemovals(
-		DecidedRemovals(nil, Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon),
-		Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}},
-		nil,
-		noon.Add(time.Hour),
-	)
+	again := DecidedRemovals(DecidedRemovals(nil, Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}},
+		nil, noon), Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon.Add(time.Hour))
 	if !again[0].Time.Time.Equal(noon) {
 		t.Errorf("a removal that goes on waiting has another time: %s", again[0].Time)
 	}

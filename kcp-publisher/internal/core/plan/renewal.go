@@ -11,11 +11,7 @@ import (
 // else changes, so it can be published while the control plane is in the middle of a change. The last bundle of a
 // deleted Kyma is not renewed.
 func Renewal(
-	adopted Adopted,
-	r Runtime,
-	root trust.Root,
-	validity time.Duration,
-	now time.Time,
+	adopted Adopted, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (next bundle.Predicate, due bool) {
 	last := adopted.Kept()
 	if last == nil || last.Predicate.Deleting {

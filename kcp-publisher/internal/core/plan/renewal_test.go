@@ -12,7 +12,8 @@ import (
 func TestRenewalChangesNothingButTheLife(t *testing.T) {
 	issued := noon.Add(-time.Hour)
 	last := &Published{Digest: "sha256:a", Predicate: bundle.Predicate{
-		Sequence: 7, Epoch: 1, RootVersion: 3, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour), Removals: []string{"keda"},
+		Sequence: 7, Epoch: 1, RootVersion: 3, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),
+		Removals: []string{"keda"},
 		Rollback: []bundle.Rollback{{Module: "istio", From: "2.0.0", To: "1.0.0"}}, KymaGeneration: 4, KymaUID: "u",
 		Source: &bundle.Source{Commit: "c1"}, Certificate: "x",
 	}}
@@ -41,7 +42,8 @@ func TestRenewalChangesNothingButTheLife(t *testing.T) {
 			next.Previous.Digest != "sha256:a" {
 			t.Errorf("%s: renewed as %+v", name, next)
 		}
-		next.Sequence, next.IssuedAt, next.ExpiresAt, next.Previous = 7, last.Predicate.IssuedAt, last.Predicate.ExpiresAt, nil
+		next.Sequence, next.IssuedAt, next.ExpiresAt, next.Previous = 7, last.Predicate.IssuedAt,
+			last.Predicate.ExpiresAt, nil
 		if !reflect.DeepEqual(next, last.Predicate) {
 			t.Errorf("%s: the renewal changes the statement\n%+v, want\n%+v", name, next, last.Predicate)
 		}

@@ -66,7 +66,8 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"the certificate of runtime %s is for Kyma %s, this is Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`",
+		"the certificate of runtime %s is for Kyma %s, this is Kyma %s: run `kcp-publisher enroll %s --replace "+
+			"--kyma %s`",
 		RuntimeID(kyma),
 		certified,
 		own,
@@ -79,10 +80,7 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 // that expires after the tokens of all other Kymas that name the runtime. An operator created it after them, so it
 // replaces them.
 func (r Rules) Challenger(
-	kyma *v1beta2.Kyma,
-	all []v1beta2.Kyma,
-	tokens trust.TokenSecrets,
-	now time.Time,
+	kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time,
 ) bundle.Reporter {
 	reporter := r.Reporter(kyma, tokens, now)
 	reporter.Key, reporter.ClusterUID, reporter.LastSequence, reporter.Certified = nil, "", 0, nil

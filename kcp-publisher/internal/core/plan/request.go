@@ -44,7 +44,8 @@ func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resol
 	if request.Values, err = values(kyma); err != nil && !request.Deleting {
 		return request, err
 	}
-	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False || kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
+	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False ||
+		kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
 	request.Leaving = leaving(request.Asked, report)
 	request.Versions = floors(request.Asked, kyma.Status.Runtime, report)
 	request.Running = running(kyma.Status.Runtime, report)
@@ -140,12 +141,14 @@ func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[str
 // running returns the versions that a runtime still runs because it refuses those of the current bundle, by module. The
 // report counts only for that bundle, because it can be outdated for an older one.
 func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
-	if status == nil || status.Published == nil || report == nil || report.Observed == nil || report.Observed.Digest.String() != status.Published.Digest {
+	if status == nil || status.Published == nil || report == nil || report.Observed == nil ||
+		report.Observed.Digest.String() != status.Published.Digest {
 		return nil
 	}
 	versions := map[string]string{}
 	for _, m := range report.Modules {
-		if m.State == v1beta2.StateError && !m.Maintenance && m.Version != "" && bundle.Older(m.Version, status.Published.Versions[m.Name]) {
+		if m.State == v1beta2.StateError && !m.Maintenance && m.Version != "" &&
+			bundle.Older(m.Version, status.Published.Versions[m.Name]) {
 			versions[m.Name] = m.Version
 		}
 	}
@@ -170,7 +173,9 @@ func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundl
 	versions := given(status, report)
 	maps.DeleteFunc(versions, func(name, _ string) bool {
 		published := status != nil && status.Published != nil && status.Published.Versions[name] != ""
-		return !published && !slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool { return module.Name == name })
+		return !published && !slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool {
+			return module.Name == name
+		})
 	})
 	if len(versions) == 0 {
 		return nil
@@ -200,7 +205,8 @@ func leaving(asked v1beta2.KymaSpec, report *bundle.AcceptedReport) (all []v1bet
 		return nil
 	}
 	for _, m := range report.Modules {
-		if m.Channel != "" && !slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool { return module.Name == m.Name }) {
+		if m.Channel != "" &&
+			!slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool { return module.Name == m.Name }) {
 			all = append(all, v1beta2.Module{Name: m.Name, Channel: m.Channel, Managed: true})
 		}
 	}

@@ -42,16 +42,27 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			func(r *resolve.Request) { r.Settings.Agent = image }, func(*Runtime) {}},
 		"no agent's image although all have one": {set(annotations, v1beta2.AnnotationAgentImage, ""),
 			func(r *resolve.Request) { r.Settings.Agent = "" }, func(*Runtime) {}},
-		"no catalog":         {set(annotations, v1beta2.AnnotationSyncCatalog, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
-		"no modules in seed": {set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True), func(r *resolve.Request) { r.NoModuleCopy = true }, func(*Runtime) {}},
-		"no synchronization": {set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {}},
+		"no catalog": {
+			set(annotations, v1beta2.AnnotationSyncCatalog, v1beta2.False),
+			func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {},
+		},
+		"no modules in seed": {
+			set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True),
+			func(r *resolve.Request) { r.NoModuleCopy = true }, func(*Runtime) {},
+		},
+		"no synchronization": {
+			set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true },
+			func(*Runtime) {},
+		},
 		"labels that the operator carries": {func(k *v1beta2.Kyma) {
 			k.Labels = map[string]string{v1beta2.LabelGlobalAccountID: "g", v1beta2.LabelSubaccountID: "s"}
-		}, func(r *resolve.Request) { r.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g"} }, func(*Runtime) {}},
-		"a pinned version": {set(annotations, v1beta2.AnnotationPinnedVersions, "keda=1.7.0"), func(r *resolve.Request) {
-			r.Asked.Modules = []v1beta2.Module{{Name: "keda", Version: "1.7.0", Managed: true}}
-			r.Seed = r.Asked
-		}, func(*Runtime) {}},
+		}, func(r *resolve.Request) { r.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g"} },
+			func(*Runtime) {}},
+		"a pinned version": {set(annotations, v1beta2.AnnotationPinnedVersions, "keda=1.7.0"),
+			func(r *resolve.Request) {
+				r.Asked.Modules = []v1beta2.Module{{Name: "keda", Version: "1.7.0", Managed: true}}
+				r.Seed = r.Asked
+			}, func(*Runtime) {}},
 		"pins of the runtime's own Kyma win over the control plane's": {func(k *v1beta2.Kyma) {
 			requested(k)
 			set(annotations, v1beta2.AnnotationPinnedVersions, "this cannot be read")(k)
@@ -60,7 +71,11 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = carriedSilence }},
 		"carried for a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = 720 * time.Hour }},
-		"a runtime id of its own": {set(labels, v1beta2.LabelRuntimeID, "r-1"), func(*resolve.Request) {}, func(r *Runtime) { r.ID, r.Audience.Runtime = "r-1", "r-1" }},
+		"a runtime id of its own": {
+			set(labels, v1beta2.LabelRuntimeID, "r-1"), func(*resolve.Request) {}, func(r *Runtime) {
+				r.ID, r.Audience.Runtime = "r-1", "r-1"
+			},
+		},
 		"the spec that the runtime's own Kyma has": {requested,
 			func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"and all of it where the control plane's modules are not copied": {func(k *v1beta2.Kyma) {
@@ -73,31 +88,51 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 		},
 			func(r *resolve.Request) { r.Asked, r.Seed, r.Settings.Autonomy = own, own, bundle.AutonomyCatalog },
 			func(r *Runtime) { r.KymaGeneration, r.KymaSpec = 3, bundle.WishDigest(own) }},
-		"but not of a runtime that is not synchronized": {func(k *v1beta2.Kyma) { requested(k); k.Labels = map[string]string{v1beta2.LabelSync: v1beta2.False} },
+		"but not of a runtime that is not synchronized": {func(k *v1beta2.Kyma) {
+			requested(k)
+			k.Labels = map[string]string{v1beta2.LabelSync: v1beta2.False}
+		},
 			func(r *resolve.Request) { r.NoCatalog = true }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"a deleted Kyma": {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} },
 			func(r *resolve.Request) { r.Deleting = true }, func(r *Runtime) { r.Deleting = true }},
-		"the control plane's own cluster, as its operator says": {func(k *v1beta2.Kyma) { k.Labels = map[string]string{v1beta2.LabelControlPlane: v1beta2.True} },
+		"the control plane's own cluster, as its operator says": {func(k *v1beta2.Kyma) {
+			k.Labels = map[string]string{v1beta2.LabelControlPlane: v1beta2.True}
+		},
 			func(r *resolve.Request) { r.ControlPlane = true }, func(*Runtime) {}},
 		"a cluster that says it is the control plane's": {func(k *v1beta2.Kyma) {
-			k.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{ClusterUID: "kcp", Features: RecordFeatures(bundle.Report{Features: bundle.AllFeatures()})}}
-		}, func(r *resolve.Request) { r.Lacks = []bundle.Feature{} }, func(r *Runtime) { r.Audience.ClusterUID = "kcp" }},
+			k.Status.Runtime = &v1beta2.RuntimeStatus{
+				Observed: &v1beta2.ObservedBundle{
+					ClusterUID: "kcp", Features: RecordFeatures(bundle.Report{Features: bundle.AllFeatures()}),
+				},
+			}
+		}, func(r *resolve.Request) { r.Lacks = []bundle.Feature{} }, func(r *Runtime) {
+			r.Audience.ClusterUID = "kcp"
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rules := Rules{
-				Settings: bundle.Settings{Agent: strings.Replace(image, "skr-agent", "other", 1)}, Watchers: []bundle.Watcher{{Name: "w"}},
-				Source: &bundle.Source{Commit: "c"}, KymaLabels: []string{v1beta2.LabelGlobalAccountID, v1beta2.LabelInstanceID},
+				Settings: bundle.Settings{Agent: strings.Replace(image, "skr-agent", "other", 1)},
+				Watchers: []bundle.Watcher{{Name: "w"}},
+				Source:   &bundle.Source{Commit: "c"}, KymaLabels: []string{
+					v1beta2.LabelGlobalAccountID, v1beta2.LabelInstanceID,
+				},
 			}
 			kyma := kymaOf("one")
 			kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
 			c.change(kyma)
-			want := resolve.Request{Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: rules.Settings, Watchers: rules.Watchers}
+			want := resolve.Request{
+				Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: rules.Settings,
+				Watchers: rules.Watchers,
+			}
 			c.request(&want)
 			got, err := rules.Request(kyma, nil)
 			if err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%v, request\n%+v, want\n%+v", err, got, want)
 			}
-			wanted := Runtime{ID: "one", Kyma: Identity(kyma), Remembered: &Memory{}, Audience: bundle.Audience{Runtime: "one"}, Source: rules.Source}
+			wanted := Runtime{
+				ID: "one", Kyma: Identity(kyma), Remembered: &Memory{}, Audience: bundle.Audience{Runtime: "one"},
+				Source: rules.Source,
+			}
 			c.runtime(&wanted)
 			wanted.Request, wanted.InUse = ownRequest(kyma), inUse(kyma)
 			if got := rules.Runtime(kyma, nil); !reflect.DeepEqual(got, wanted) {
@@ -109,7 +144,8 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 
 func TestInvalidAnnotationIsAnError(t *testing.T) {
 	for annotation, value := range map[string]string{
-		v1beta2.AnnotationPinnedVersions: "keda", v1beta2.AnnotationAutonomy: "Everything", v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "Sat",
+		v1beta2.AnnotationPinnedVersions: "keda", v1beta2.AnnotationAutonomy: "Everything",
+		v1beta2.AnnotationAgentImage: "latest", v1beta2.AnnotationMaintenanceWindows: "Sat",
 	} {
 		kyma := kymaOf("one")
 		kyma.Annotations = map[string]string{annotation: value}
@@ -126,7 +162,8 @@ func TestUnrequestedModulesAreLeaving(t *testing.T) {
 		{Name: "keda", Channel: "regular"}, {Name: "nats", Channel: "fast"}, {Name: "pinned"},
 	}}}
 	request, err := (Rules{}).Request(kyma, report)
-	if want := []v1beta2.Module{{Name: "nats", Channel: "fast", Managed: true}}; err != nil || !reflect.DeepEqual(request.Leaving, want) {
+	if want := []v1beta2.Module{{Name: "nats", Channel: "fast", Managed: true}}; err != nil ||
+		!reflect.DeepEqual(request.Leaving, want) {
 		t.Errorf("%v, leaving %+v, want %+v", err, request.Leaving, want)
 	}
 }
@@ -138,7 +175,8 @@ func TestKymaKeepsItsFirstRuntime(t *testing.T) {
 		t.Fatalf("its status is of %q", kyma.Status.Runtime.ID)
 	}
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: "two"}
-	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil || !strings.Contains(err.Error(), "its runtime is one, and label") {
+	if err := NewOwners([]v1beta2.Kyma{*kyma}).Check(kyma); err == nil ||
+		!strings.Contains(err.Error(), "its runtime is one, and label") {
 		t.Errorf("got %v", err)
 	}
 	if Begin(kyma); kyma.Status.Runtime.ID != "one" || Claimed(kyma) != "one" {
@@ -167,7 +205,9 @@ func TestTokenOfARevokedKeyDoesNotLimitOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	kyma := kymaOf("one")
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "one", Key: &v1beta2.RuntimeKey{Thumbprint: "thief", TokenExpires: metav1.NewTime(noon.AddDate(70, 0, 0))}}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		ID: "one", Key: &v1beta2.RuntimeKey{Thumbprint: "thief", TokenExpires: metav1.NewTime(noon.AddDate(70, 0, 0))},
+	}
 	enrollment := trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: token.Expires.Unix()}
 	if err := (Rules{}).Reporter(kyma, secrets, noon).Enroll(enrollment); err == nil {
 		t.Error("an earlier token introduces another key")
@@ -183,11 +223,17 @@ func TestControlPlaneSettingsAreIgnoredByName(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		want   string
 	}{
-		"revoked keys":    {set(annotations, v1beta2.AnnotationRevokedKeys, "t"), "annotation " + v1beta2.AnnotationRevokedKeys},
-		"forced deletion": {set(labels, v1beta2.LabelForceDeletion, v1beta2.True), "label " + v1beta2.LabelForceDeletion},
-		"a cluster gone":  {set(labels, v1beta2.LabelRuntimeGone, v1beta2.True), "label " + v1beta2.LabelRuntimeGone},
-		"deletion":        {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} }, "metadata.deletionTimestamp"},
-		"nothing":         {set(annotations, v1beta2.AnnotationCarried, v1beta2.True), ""},
+		"revoked keys": {
+			set(annotations, v1beta2.AnnotationRevokedKeys, "t"), "annotation " + v1beta2.AnnotationRevokedKeys,
+		},
+		"forced deletion": {
+			set(labels, v1beta2.LabelForceDeletion, v1beta2.True), "label " + v1beta2.LabelForceDeletion,
+		},
+		"a cluster gone": {set(labels, v1beta2.LabelRuntimeGone, v1beta2.True), "label " + v1beta2.LabelRuntimeGone},
+		"deletion": {
+			func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} }, "metadata.deletionTimestamp",
+		},
+		"nothing": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True), ""},
 	} {
 		kyma := living("one")
 		c.change(kyma)
@@ -195,7 +241,8 @@ func TestControlPlaneSettingsAreIgnoredByName(t *testing.T) {
 		if known.Status.Runtime != nil || !known.DeletionTimestamp.IsZero() || kyma.Status.Runtime == nil {
 			t.Errorf("%s: known is %+v", name, known)
 		}
-		if (len(ignored) == 1) != (c.want != "") || len(ignored) > 1 || c.want != "" && !strings.HasPrefix(ignored[0], "Kyma one: "+c.want+" is ignored: ") {
+		if (len(ignored) == 1) != (c.want != "") || len(ignored) > 1 || c.want != "" &&
+			!strings.HasPrefix(ignored[0], "Kyma one: "+c.want+" is ignored: ") {
 			t.Errorf("%s: %q", name, ignored)
 		}
 	}

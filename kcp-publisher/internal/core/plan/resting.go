@@ -8,7 +8,8 @@ import (
 // modules are ready, and no deletion or takeover is in progress.
 func Resting(kyma *v1beta2.Kyma) bool {
 	status := kyma.Status.Runtime
-	if !kyma.DeletionTimestamp.IsZero() || kyma.Status.State != v1beta2.StateReady || status == nil || status.Published == nil || status.Observed == nil {
+	if !kyma.DeletionTimestamp.IsZero() || kyma.Status.State != v1beta2.StateReady || status == nil ||
+		status.Published == nil || status.Observed == nil {
 		return false
 	}
 	if status.Published.Digest == "" || status.Observed.Digest != status.Published.Digest {

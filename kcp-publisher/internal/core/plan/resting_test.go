@@ -38,7 +38,8 @@ func TestNothingIsAwaitedOnlyFromARuntimeThatHasAppliedAllOfTheLatestBundle(t *t
 		kyma := kymaOf("one")
 		kyma.Status.State = v1beta2.StateReady
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-			Published: &v1beta2.PublishedBundle{Digest: "sha256:a"}, Observed: &v1beta2.ObservedBundle{Digest: "sha256:a"},
+			Published: &v1beta2.PublishedBundle{Digest: "sha256:a"},
+			Observed:  &v1beta2.ObservedBundle{Digest: "sha256:a"},
 		}
 		c.change(kyma)
 		if got := Resting(kyma); got != c.want {

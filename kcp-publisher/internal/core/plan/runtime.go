@@ -108,7 +108,8 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	status := kyma.Status.Runtime
 	if p := status.Published; p != nil {
-		r.Remembered = &Memory{Epoch: p.Epoch, Sequence: p.Sequence, Digest: digest.Digest(p.Digest), Versions: p.Versions,
+		r.Remembered = &Memory{Epoch: p.Epoch, Sequence: p.Sequence, Digest: digest.Digest(p.Digest),
+			Versions: p.Versions,
 			Removals: p.Removals, RolledBackFrom: p.RolledBackFrom}
 		r.Mandatory = p.Mandatory
 	}

@@ -13,7 +13,9 @@ import (
 
 func TestRemovalIsConfirmedOnlyByAnAvailableReport(t *testing.T) {
 	kyma := kymaOf("one")
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"}}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+		Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"},
+	}
 	// A control plane that was restarted remembers which bundle the runtime applied, but not what it has.
 	if r := (Rules{}).Runtime(kyma, nil); r.Observed != "" || r.Audience.ClusterUID != "c" {
 		t.Errorf("without a report: %+v", r)
@@ -21,7 +23,8 @@ func TestRemovalIsConfirmedOnlyByAnAvailableReport(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{
 		Observed: &bundle.Observed{Digest: "sha256:last"}, Modules: []bundle.ReportedModule{{Name: "keda"}},
 	}}
-	if r := (Rules{}).Runtime(kyma, report); r.Observed != "sha256:last" || !slices.Equal(r.Installed, []string{"keda"}) {
+	if r := (Rules{}).Runtime(kyma, report); r.Observed != "sha256:last" ||
+		!slices.Equal(r.Installed, []string{"keda"}) {
 		t.Errorf("with a report: %+v", r)
 	}
 }

@@ -44,7 +44,9 @@ func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence
 	if received == nil {
 		return last
 	}
-	at := HeardIn(kyma, v1beta2.ObservedBundle{Time: metav1.NewTime(received.Made), Heard: new(metav1.NewTime(received.Arrived))})
+	at := HeardIn(kyma, v1beta2.ObservedBundle{
+		Time: metav1.NewTime(received.Made), Heard: new(metav1.NewTime(received.Arrived)),
+	})
 	switch {
 	case !at.After(last.At):
 	case received.Recorded:
@@ -120,7 +122,10 @@ func (r Rules) Allowed(kyma *v1beta2.Kyma) (silence time.Duration, carried bool,
 	}
 	allowed, err := time.ParseDuration(annotation)
 	if err != nil || allowed <= 0 || allowed > maxCarriedSilence {
-		return r.Silence, false, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want true, or a duration such as 2160h, at most %.0fh", v1beta2.AnnotationCarried, annotation, maxCarriedSilence.Hours())
+		return r.Silence, false,
+			reason.Errorf(reason.AnnotationInvalid,
+				"annotation %s: %q: want true, or a duration such as 2160h, at most %.0fh", v1beta2.AnnotationCarried,
+				annotation, maxCarriedSilence.Hours())
 	}
 	return allowed, true, nil
 }

@@ -29,12 +29,16 @@ func TestAnnotationSetsTheAllowedSilence(t *testing.T) {
 		"-1h":    {allowedSilence, false, "want true, or a duration"},
 		"a year": {allowedSilence, false, "want true, or a duration"},
 	} {
-		kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta2.AnnotationCarried: annotation}}}
+		kyma := &v1beta2.Kyma{
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta2.AnnotationCarried: annotation}},
+		}
 		allowed, carried, err := Rules{Silence: allowedSilence}.Allowed(kyma)
 		if allowed != want.allowed || carried != want.carried || (err != nil) != (want.problem != "") {
 			t.Errorf("%q: %s, carried %v, %v", annotation, allowed, carried, err)
 		}
-		if err != nil && (!strings.Contains(err.Error(), want.problem) || !strings.Contains(err.Error(), v1beta2.AnnotationCarried)) {
+		if err != nil &&
+			(!strings.Contains(err.Error(), want.problem) ||
+				!strings.Contains(err.Error(), v1beta2.AnnotationCarried)) {
 			t.Errorf("%q: %v, want it to name the annotation and say %q", annotation, err, want.problem)
 		}
 	}

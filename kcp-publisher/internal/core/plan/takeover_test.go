@@ -27,14 +27,18 @@ func takenOver(changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 		Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{keda}}},
 		Takeover: &v1beta2.TakeoverStatus{
 			Heard: true,
-			Modules: []v1beta2.InheritedModule{{Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{
-				{
-					Name:             "keda",
-					Namespace:        "kyma-system",
-					GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
-				},
-				{Name: "keda", Namespace: "kyma-system", GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Service"}},
-			}}},
+			Modules: []v1beta2.InheritedModule{
+				{Name: "keda", Version: "1.7.0", Channel: "regular", Objects: []v1beta2.Resource{
+					{
+						Name:             "keda",
+						Namespace:        "kyma-system",
+						GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+					},
+					{
+						Name: "keda", Namespace: "kyma-system",
+						GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "Service"},
+					},
+				}}},
 		},
 	}
 	for _, change := range changes {
@@ -69,25 +73,40 @@ func TestRequestOfATakeover(t *testing.T) {
 		check  func(*testing.T, resolve.Request)
 		err    string
 	}{
-		"It has just begun":            {func(*v1beta2.Kyma) {}, bundle.TakeoverAdopt, inheritsKeda, ""},
-		"It ends":                      {inPhase("clean"), bundle.TakeoverClean, inheritsKeda, ""},
-		"It is given back":             {inPhase("release"), bundle.TakeoverRelease, nothing, ""},
-		"It is over":                   {labeledTakeover(v1beta2.TakeoverFinished), "", nothing, ""},
-		"It was never taken over":      {labeledTakeover(""), "", nothing, ""},
-		"A phase that there is not":    {inPhase("cleanup"), "", nothing, `annotation kyma-pull.dev/takeover-phase: "cleanup": want adopt, clean or release`},
-		"What is there is not known":   {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover = nil }, bundle.TakeoverAdopt, nothing, "only `kcp-publisher run` takes over"},
-		"The runtime has keda from us": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = true }, bundle.TakeoverAdopt, nothing, ""},
-		"The Kyma is deleted":          {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, "", nothing, ""},
-		"What the runtime asks for is of before": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Heard = false }, bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
-			if nothing(t, r); len(r.Asked.Modules) != 0 || !r.KeepsAll() {
-				t.Errorf("asks for %+v, keeps all: %t", r.Asked.Modules, r.KeepsAll())
-			}
-		}, ""},
-		"The runtime's Kyma is not known yet": {func(k *v1beta2.Kyma) { k.Status.Runtime.Requested = nil }, bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
-			if nothing(t, r); len(r.Asked.Modules) != 0 || len(r.Seed.Modules) != 1 || !r.KeepsAll() {
-				t.Errorf("asks for %+v, seed is %+v, keeps all: %t", r.Asked.Modules, r.Seed.Modules, r.KeepsAll())
-			}
-		}, ""},
+		"It has just begun":       {func(*v1beta2.Kyma) {}, bundle.TakeoverAdopt, inheritsKeda, ""},
+		"It ends":                 {inPhase("clean"), bundle.TakeoverClean, inheritsKeda, ""},
+		"It is given back":        {inPhase("release"), bundle.TakeoverRelease, nothing, ""},
+		"It is over":              {labeledTakeover(v1beta2.TakeoverFinished), "", nothing, ""},
+		"It was never taken over": {labeledTakeover(""), "", nothing, ""},
+		"A phase that there is not": {
+			inPhase("cleanup"), "", nothing,
+			`annotation kyma-pull.dev/takeover-phase: "cleanup": want adopt, clean or release`,
+		},
+		"What is there is not known": {
+			func(k *v1beta2.Kyma) {
+				k.Status.Runtime.Takeover = nil
+			}, bundle.TakeoverAdopt, nothing, "only `kcp-publisher run` takes over",
+		},
+		"The runtime has keda from us": {
+			func(k *v1beta2.Kyma) {
+				k.Status.Runtime.Takeover.Modules[0].Adopted = true
+			}, bundle.TakeoverAdopt, nothing, "",
+		},
+		"The Kyma is deleted": {
+			func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, "", nothing, "",
+		},
+		"What the runtime asks for is of before": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Heard = false },
+			bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
+				if nothing(t, r); len(r.Asked.Modules) != 0 || !r.KeepsAll() {
+					t.Errorf("asks for %+v, keeps all: %t", r.Asked.Modules, r.KeepsAll())
+				}
+			}, ""},
+		"The runtime's Kyma is not known yet": {func(k *v1beta2.Kyma) { k.Status.Runtime.Requested = nil },
+			bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
+				if nothing(t, r); len(r.Asked.Modules) != 0 || len(r.Seed.Modules) != 1 || !r.KeepsAll() {
+					t.Errorf("asks for %+v, seed is %+v, keeps all: %t", r.Asked.Modules, r.Seed.Modules, r.KeepsAll())
+				}
+			}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Rules{}.Request(takenOver(c.change), nil)
@@ -103,7 +122,8 @@ func TestRequestOfATakeover(t *testing.T) {
 }
 
 func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
-	for value, skipped := range map[string]bool{v1beta2.TakeoverActive: false, v1beta2.TakeoverFinished: false, "": true, "maybe": true} {
+	for value, skipped := range map[string]bool{v1beta2.TakeoverActive: false, v1beta2.TakeoverFinished: false,
+		"": true, "maybe": true} {
 		if got := Skipped(takenOver(labeledTakeover(value))); got != skipped {
 			t.Errorf("label %q: skipped is %t", value, got)
 		}
@@ -125,14 +145,8 @@ func TestTakeoverLabelRemovesNothing(t *testing.T) {
 		Observed:   last.Digest,
 	}
 	for keeps, want := range map[bool]int{true: 0, false: 1} {
-		next, _ := Next(
-			Adopted{Last: last, Keep: true, Sequence: 1},
-			Wanted{KeepsAll: keeps},
-			runtime,
-			trust.Root{Epoch: 1},
-			time.Hour,
-			time.Now(),
-		)
+		next, _ := Next(Adopted{Last: last, Keep: true, Sequence: 1}, Wanted{KeepsAll: keeps}, runtime,
+			trust.Root{Epoch: 1}, time.Hour, time.Now())
 		if len(next.Removals) != want {
 			t.Errorf("keeps all: %t, removes %v", keeps, next.Removals)
 		}

@@ -19,13 +19,10 @@ func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		if secret, is := disclosure.Find(found[name], name, nil); is {
-			return nil, reason.Errorf(
-				reason.AnnotationInvalid,
-				"annotation %s: %s looks like %s: bundles are not encrypted, use a Secret",
-				v1beta2.AnnotationValues,
-				name,
-				secret.Looks,
-			)
+			return nil,
+				reason.Errorf(reason.AnnotationInvalid,
+					"annotation %s: %s looks like %s: bundles are not encrypted, use a Secret",
+					v1beta2.AnnotationValues, name, secret.Looks)
 		}
 	}
 	return found, nil

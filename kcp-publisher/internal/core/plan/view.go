@@ -36,9 +36,7 @@ func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtim
 // decisions returns the gates' decisions for a runtime: about followed and leaving modules, and, with autonomy, about
 // all available modules.
 func (v *View) decisions(
-	runtime string,
-	request resolve.Request,
-	known *v1beta2.RuntimeStatus,
+	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
 ) map[rollout.Track]rollout.Decision {
 	if len(v.Gates) == 0 {
 		return nil
@@ -115,9 +113,7 @@ func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.R
 // Given returns the rollouts that gave the modules of a bundle their versions. An unresolved module keeps its version
 // without being in the bundle, and so keeps its record.
 func (v *View) Given(
-	runtime string,
-	published Published,
-	known *v1beta2.RuntimeStatus,
+	runtime string, published Published, known *v1beta2.RuntimeStatus,
 ) map[string]v1beta2.GivenVersion {
 	var before *v1beta2.PublishedBundle
 	if known != nil {

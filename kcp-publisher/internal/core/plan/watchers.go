@@ -25,12 +25,15 @@ func JudgeWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused ma
 			r.Version = v1beta2.GroupVersion.Version // the agent installs these CRDs, which have one stored version
 		}
 		next := bundle.Watcher{
-			Name: one.Name, Group: r.Group, Version: r.Version, Resource: r.Resource, Labels: one.Spec.LabelsToWatch, Field: one.Spec.Field,
+			Name: one.Name, Group: r.Group, Version: r.Version, Resource: r.Resource, Labels: one.Spec.LabelsToWatch,
+			Field: one.Spec.Field,
 		}
 		if err := next.Check(); err != nil {
 			refused[one.Name] = fmt.Errorf("watcher %s: %w", one.Name, err)
 		} else if len(accepted) == bundle.MaxWatchers {
-			refused[one.Name] = fmt.Errorf("watcher %s: there are %d older ones already, which is as many as runtimes watch: delete one", one.Name, bundle.MaxWatchers)
+			refused[one.Name] = fmt.Errorf(
+				"watcher %s: there are %d older ones already, which is as many as runtimes watch: delete one", one.Name,
+				bundle.MaxWatchers)
 		} else {
 			accepted = append(accepted, next)
 		}

@@ -15,7 +15,9 @@ import (
 
 func watcherOf(name, resource string, age time.Duration) v1beta2.Watcher {
 	return v1beta2.Watcher{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "kcp-system", CreationTimestamp: metav1.NewTime(noon.Add(-age))},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: "kcp-system", CreationTimestamp: metav1.NewTime(noon.Add(-age)),
+		},
 		Spec: v1beta2.WatcherSpec{
 			ResourceToWatch: v1beta2.WatchableGVR{Version: "v1", Resource: resource},
 			Field:           bundle.FieldSpec,
@@ -27,7 +29,9 @@ func TestWatchersAreJudgedOneByOneAndSorted(t *testing.T) {
 	going := watcherOf("going", "pods", 0)
 	going.DeletionTimestamp = &metav1.Time{Time: noon}
 	accepted, refused := JudgeWatchers(
-		[]v1beta2.Watcher{watcherOf("b", "pods", 0), going, watcherOf("keys", "secrets", 0), watcherOf("a", "configmaps", 0)},
+		[]v1beta2.Watcher{
+			watcherOf("b", "pods", 0), going, watcherOf("keys", "secrets", 0), watcherOf("a", "configmaps", 0),
+		},
 	)
 	if len(accepted) != 2 || accepted[0].Name != "a" || accepted[1].Name != "b" {
 		t.Errorf("accepted %+v", accepted)

@@ -37,40 +37,69 @@ func TestDecide(t *testing.T) {
 		fleet Fleet
 		want  map[Reason]int
 	}{
-		"one runtime of few loses a module":          {Fleet{Runtimes: 3, Pending: pending("keda", "a")}, nil},
-		"one runtime of one is emptied":              {Fleet{Runtimes: 1, Pending: pending("", "a")}, nil},
-		"one runtime loses all modules one by one":   {Fleet{Runtimes: 3, Pending: append(pending("keda", "a"), pending("istio", "a")...)}, nil},
-		"two runtimes of three lose a module":        {Fleet{Runtimes: 3, Pending: pending("keda", "a", "b")}, map[Reason]int{FleetShare: 2}},
-		"two runtimes of three lose different ones":  {Fleet{Runtimes: 3, Pending: append(pending("keda", "a"), pending("", "b")...)}, map[Reason]int{FleetShare: 2}},
-		"a tenth of the runtimes":                    {Fleet{Runtimes: 100, Pending: pending("keda", numbered(10)...)}, nil},
-		"more than a tenth of the runtimes":          {Fleet{Runtimes: 100, Pending: pending("keda", numbered(11)...)}, map[Reason]int{FleetShare: 11}},
-		"a module from few of many, and more than N": {Fleet{Runtimes: 1000, Pending: pending("keda", numbered(21)...)}, map[Reason]int{ModuleCount: 21}},
-		"a second one within the window":             {Fleet{Runtimes: 3, Pending: pending("", "b"), Recent: []Removal{{"a", ""}}}, map[Reason]int{FleetShare: 1}},
-		"the same runtime within the window":         {Fleet{Runtimes: 3, Pending: pending("", "a"), Recent: []Removal{{"a", "keda"}}}, nil},
+		"one runtime of few loses a module": {Fleet{Runtimes: 3, Pending: pending("keda", "a")}, nil},
+		"one runtime of one is emptied":     {Fleet{Runtimes: 1, Pending: pending("", "a")}, nil},
+		"one runtime loses all modules one by one": {
+			Fleet{Runtimes: 3, Pending: append(pending("keda", "a"), pending("istio", "a")...)}, nil,
+		},
+		"two runtimes of three lose a module": {
+			Fleet{Runtimes: 3, Pending: pending("keda", "a", "b")}, map[Reason]int{FleetShare: 2},
+		},
+		"two runtimes of three lose different ones": {
+			Fleet{Runtimes: 3, Pending: append(pending("keda", "a"), pending("", "b")...)},
+			map[Reason]int{FleetShare: 2},
+		},
+		"a tenth of the runtimes": {
+			Fleet{Runtimes: 100, Pending: pending("keda", numbered(10)...)}, nil,
+		},
+		"more than a tenth of the runtimes": {
+			Fleet{Runtimes: 100, Pending: pending("keda", numbered(11)...)}, map[Reason]int{FleetShare: 11},
+		},
+		"a module from few of many, and more than N": {
+			Fleet{Runtimes: 1000, Pending: pending("keda", numbered(21)...)}, map[Reason]int{ModuleCount: 21},
+		},
+		"a second one within the window": {
+			Fleet{Runtimes: 3, Pending: pending("", "b"), Recent: []Removal{{"a", ""}}}, map[Reason]int{FleetShare: 1},
+		},
+		"the same runtime within the window": {
+			Fleet{Runtimes: 3, Pending: pending("", "a"), Recent: []Removal{{"a", "keda"}}}, nil,
+		},
 		"approved ones": {Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), func(p *Pending) {
 			p.Approved = true
 		})}, nil},
-		"approved ones count for no others": {Fleet{Runtimes: 3, Pending: append(with(pending("keda", "a", "b"), func(p *Pending) {
-			p.Held, p.Approved = FleetShare, true
-		}), pending("istio", "c")...)}, nil},
-		"held ones wait although few are left": {Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), held(FleetShare))}, map[Reason]int{FleetShare: 1}},
+		"approved ones count for no others": {
+			Fleet{Runtimes: 3, Pending: append(with(pending("keda", "a", "b"), func(p *Pending) {
+				p.Held, p.Approved = FleetShare, true
+			}), pending("istio", "c")...)}, nil},
+		"held ones wait although few are left": {
+			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), held(FleetShare))}, map[Reason]int{FleetShare: 1},
+		},
 		"held ones do not stop a small change of another module": {
-			Fleet{Runtimes: 3, Pending: append(with(pending("keda", "a", "b"), held(FleetShare)), pending("istio", "c")...)}, map[Reason]int{FleetShare: 2},
+			Fleet{Runtimes: 3,
+				Pending: append(with(pending("keda", "a", "b"), held(FleetShare)), pending("istio", "c")...)},
+			map[Reason]int{FleetShare: 2},
 		},
 		"a runtime that joins the held ones waits as well": {
-			Fleet{Runtimes: 3, Pending: append(with(pending("keda", "a", "b"), held(FleetShare)), pending("keda", "c")...)}, map[Reason]int{FleetShare: 3},
+			Fleet{Runtimes: 3,
+				Pending: append(with(pending("keda", "a", "b"), held(FleetShare)), pending("keda", "c")...)},
+			map[Reason]int{FleetShare: 3},
 		},
 		"one of a restored control plane": {Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), func(p *Pending) {
 			p.Restored = true
 		})}, map[Reason]int{Restored: 1}},
-		"one that Git's newest commit confirms": {Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), held(Restored))}, nil},
+		"one that Git's newest commit confirms": {
+			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), held(Restored))}, nil,
+		},
 		"many that Git's newest commit confirms": {
 			Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), held(Restored))}, map[Reason]int{FleetShare: 2},
 		},
-		"a deleted namespace with one Kyma": {Fleet{Runtimes: 1, Pending: pending("", "a"), NamespaceDeleted: true}, map[Reason]int{NamespaceDeleted: 1}},
-		"an approved deletion of a namespace": {Fleet{Runtimes: 2, NamespaceDeleted: true, Pending: with(pending("", "a", "b"), func(p *Pending) {
-			p.Held, p.Approved = NamespaceDeleted, true
-		})}, nil},
+		"a deleted namespace with one Kyma": {
+			Fleet{Runtimes: 1, Pending: pending("", "a"), NamespaceDeleted: true}, map[Reason]int{NamespaceDeleted: 1},
+		},
+		"an approved deletion of a namespace": {
+			Fleet{Runtimes: 2, NamespaceDeleted: true, Pending: with(pending("", "a", "b"), func(p *Pending) {
+				p.Held, p.Approved = NamespaceDeleted, true
+			})}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := map[Reason]int{}
@@ -89,9 +118,7 @@ func TestDecide(t *testing.T) {
 func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 	for seed := range uint64(2_000) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		runtimes, limits := numbered(
-			1+random.IntN(40),
-		), Limits{
+		runtimes, limits := numbered(1+random.IntN(40)), Limits{
 			Percent:   random.IntN(30),
 			Count:     random.IntN(3),
 			PerModule: 1 + random.IntN(8),

@@ -26,15 +26,20 @@ func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 		for _, version := range []string{"1.0.0", "1.1.0"} {
 			templates = append(templates, v1beta2.ModuleTemplate{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name + "-" + version},
-				Spec:       v1beta2.ModuleTemplateSpec{ModuleName: name, Version: version, Descriptor: runtime.RawExtension{Raw: []byte("{}")}},
+				Spec: v1beta2.ModuleTemplateSpec{
+					ModuleName: name, Version: version, Descriptor: runtime.RawExtension{Raw: []byte("{}")},
+				},
 			})
-			contents[Ref{Component: component, Version: version}] = Content{Install: part(rawManifest, v1beta2.OCIDir, "application/x-tar", name+version)}
+			contents[Ref{Component: component, Version: version}] = Content{
+				Install: part(rawManifest, v1beta2.OCIDir, "application/x-tar", name+version),
+			}
 		}
 		metas = append(metas, v1beta2.ModuleReleaseMeta{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: name},
-			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: name, OcmComponentName: component, Channels: []v1beta2.ChannelVersion{
-				{Channel: "regular", Version: "1.0.0"}, {Channel: "fast", Version: "1.1.0"},
-			}},
+			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: name, OcmComponentName: component,
+				Channels: []v1beta2.ChannelVersion{
+					{Channel: "regular", Version: "1.0.0"}, {Channel: "fast", Version: "1.1.0"},
+				}},
 		})
 		asked = append(asked, v1beta2.Module{Name: name, Managed: true})
 	}
@@ -47,7 +52,8 @@ func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 			wish := v1beta2.KymaSpec{Channel: "regular", Modules: append([]v1beta2.Module(nil), asked...)}
 			wish.Modules[i%modules].Channel = "fast"
 			wish.Modules[(i/modules)%modules].CustomResourcePolicy = v1beta2.PolicyIgnore
-			wish.Modules[(i/modules/modules)%modules].RemoteModuleTemplateRef = fmt.Sprint("manager-", i/modules/modules)
+			wish.Modules[(i/modules/modules)%modules].RemoteModuleTemplateRef = fmt.Sprint("manager-",
+				i/modules/modules)
 			request := Request{Labels: map[string]string{"purpose": fmt.Sprint(i)}, Seed: wish, Asked: wish}
 			result := Resolve(request, snapshot, contents)
 			if len(result.State.Manifests) != modules {

@@ -11,7 +11,9 @@ import (
 
 // decide returns the manifest of one module, and the problem if that is not the requested one. A module that cannot be
 // resolved keeps its last manifest.
-func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) (*bundle.Manifest, *bundle.Problem) {
+func decide(
+	w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content,
+) (*bundle.Manifest, *bundle.Problem) {
 	if !w.module.Managed && last == nil {
 		return w.leftUnmanaged(contents), nil
 	}
@@ -45,7 +47,10 @@ func decide(w wish, controlPlane bool, last *bundle.Manifest, contents map[Ref]C
 		return last, failure(reason.Of(err), "module %s: %v", w.module.Name, err)
 	}
 	if changedInPlace(last, manifest) {
-		return last, failure(reason.ComponentBroken, "module %s: component %s:%s changed its content under the same version: release a new version instead", w.module.Name, manifest.Component, manifest.Version)
+		return last,
+			failure(reason.ComponentBroken,
+				"module %s: component %s:%s changed its content under the same version: release a new version instead",
+				w.module.Name, manifest.Component, manifest.Version)
 	}
 	return manifest, nil
 }
@@ -98,7 +103,9 @@ func (w *wish) misplaced() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
 	}
-	return warning(reason.ModuleNotOffered, "module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for that cluster and ask for the module there",
+	return warning(reason.ModuleNotOffered,
+		"module %s: ModuleTemplate %s is for the control plane and goes into its own cluster only: make a Kyma for "+
+			"that cluster and ask for the module there",
 		w.module.Name, w.choice.Template.Name)
 }
 
@@ -119,12 +126,14 @@ func (w *wish) stays() *bundle.Problem {
 	case w.module.Pin() != "":
 		by = "the Kyma pins it to " + w.choice.Version
 	}
-	return warning(reason.OlderVersionAsked, "module %s: stays at version %s: %s, which is older", w.module.Name, w.floor, by)
+	return warning(reason.OlderVersionAsked, "module %s: stays at version %s: %s, which is older", w.module.Name,
+		w.floor, by)
 }
 
 // changedInPlace reports whether content changed under the same version, so that it differs from the published release.
 func changedInPlace(last, next *bundle.Manifest) bool {
-	return last != nil && last.Version == next.Version && last.Component == next.Component && !slices.EqualFunc(last.Content, next.Content, sameBlob)
+	return last != nil && last.Version == next.Version && last.Component == next.Component &&
+		!slices.EqualFunc(last.Content, next.Content, sameBlob)
 }
 
 func sameBlob(a, b bundle.Content) bool { return a.Name == b.Name && a.Digest == b.Digest }

@@ -41,7 +41,8 @@ func outdated(module string, missing []bundle.Feature) *bundle.Problem {
 	for _, f := range missing {
 		names = append(names, string(f))
 	}
-	return warning(reason.AgentOutdated, "module %s: %s%s: it stays as it is until the agent is upgraded", module, Outdated, strings.Join(names, ", "))
+	return warning(reason.AgentOutdated, "module %s: %s%s: it stays as it is until the agent is upgraded", module,
+		Outdated, strings.Join(names, ", "))
 }
 
 // CheckTakeover returns an error for a takeover of a runtime whose agent lacks the feature: the agent would install
@@ -50,5 +51,6 @@ func (r Request) CheckTakeover() error {
 	if r.Takeover == "" || !slices.Contains(r.Lacks, bundle.FeatureTakeover) {
 		return nil
 	}
-	return reason.Errorf(reason.AgentOutdated, "%s%s: nothing is published until it is upgraded", Outdated, bundle.FeatureTakeover)
+	return reason.Errorf(reason.AgentOutdated, "%s%s: nothing is published until it is upgraded", Outdated,
+		bundle.FeatureTakeover)
 }

@@ -31,10 +31,12 @@ func (b *budget) take(m bundle.Manifest) error {
 	case len(b.modules) == bundle.MaxManifests:
 		return fmt.Errorf("the runtime already has %d modules, which is the limit: remove some", bundle.MaxManifests)
 	case b.contentBytes+m.ContentBytes() > bundle.MaxBundleBytes:
-		return fmt.Errorf("its content of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
+		return fmt.Errorf(
+			"its content of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
 			m.ContentBytes(), bundle.MaxBundleBytes, b.contentBytes)
 	case b.documentBytes+encoded > bundle.MaxManifestsBytes:
-		return fmt.Errorf("its manifest of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
+		return fmt.Errorf(
+			"its manifest of %d bytes exceeds the %d bytes of a bundle, %d of which are in use: remove other modules",
 			encoded, bundle.MaxManifestsBytes, b.documentBytes)
 	}
 	b.contentBytes += m.ContentBytes()
@@ -68,7 +70,8 @@ func (r *Result) fit(request Request) {
 	lasts := map[string]*bundle.Manifest{}
 	var optional []bundle.Manifest
 	for _, m := range r.State.Manifests {
-		if lasts[m.Module] = request.readable(lastManifest(request.Last, m.Module)); m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
+		if lasts[m.Module] = request.readable(lastManifest(request.Last,
+			m.Module)); m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
 			optional = append(optional, m)
 			continue
 		}
@@ -114,7 +117,8 @@ func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fit
 		return
 	}
 	r.State.Problems = append(r.State.Problems, bundle.Problem{
-		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit, Message: fmt.Sprintf("module %s: %v", m.Module, err),
+		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit,
+		Message: fmt.Sprintf("module %s: %v", m.Module, err),
 	})
 	if last != nil && b.take(*last) == nil {
 		fitting[m.Module] = last

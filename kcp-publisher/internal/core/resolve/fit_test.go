@@ -22,7 +22,8 @@ func nested(depth int) func(*v1beta2.ModuleTemplate) {
 			value = map[string]any{"a": value}
 		}
 		t.Spec.Data = &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "sample.example/v1", "kind": "Deep", "metadata": map[string]any{"name": "deep"}, "spec": value,
+			"apiVersion": "sample.example/v1", "kind": "Deep", "metadata": map[string]any{"name": "deep"},
+			"spec": value,
 		}}
 	}
 }
@@ -63,7 +64,8 @@ func TestDeepTemplateIsLeftOutAndNamed(t *testing.T) {
 			continue
 		}
 		left++
-		if problem := problemOf(result, "deep"); !strings.Contains(problem, "ModuleTemplate kcp-system/deep-1.0.0") || !strings.Contains(problem, "deeper than") {
+		if problem := problemOf(result, "deep"); !strings.Contains(problem, "ModuleTemplate kcp-system/deep-1.0.0") ||
+			!strings.Contains(problem, "deeper than") {
 			t.Errorf("depth %d: got problem %q, want the template and the limit", depth, problem)
 		}
 	}
@@ -80,7 +82,8 @@ func TestDeepTemplateThatNoKymaRequestsIsLeftOut(t *testing.T) {
 	} {
 		result := w.resolve(t)
 		encoded(t, result)
-		if slices.ContainsFunc(result.Catalog.ModuleTemplates, func(e bundle.CatalogEntry) bool { return strings.HasPrefix(e.Name, "deep") }) {
+		if slices.ContainsFunc(result.Catalog.ModuleTemplates,
+			func(e bundle.CatalogEntry) bool { return strings.HasPrefix(e.Name, "deep") }) {
 			t.Error("the catalog contains the template")
 		}
 		if len(result.Catalog.ModuleTemplates) == 0 {
@@ -177,14 +180,16 @@ func TestUpgradeThatDoesNotFitKeepsTheLastVersion(t *testing.T) {
 }
 
 func TestModulesWithOneManifestNameAreNotPublishedTogether(t *testing.T) {
-	w := usual().older("a", "sys-a", "regular", "1.0.0").template("kcp-system-a", "1.0.0").meta("kcp-system-a", "regular=1.0.0")
+	w := usual().older("a", "sys-a", "regular", "1.0.0").template("kcp-system-a", "1.0.0").
+		meta("kcp-system-a", "regular=1.0.0")
 	w.ask("kcp-system/a").ask("kcp-system-a")
 	result := w.resolve(t)
 	encoded(t, result)
 	if manifestOf(result, "keda") == nil {
 		t.Error("module keda was left out")
 	}
-	if problem := problemOf(result, "kcp-system/a"); !strings.Contains(problem, "named kcp-system-a, as that of module kcp-system-a") {
+	if problem := problemOf(result, "kcp-system/a"); !strings.Contains(problem,
+		"named kcp-system-a, as that of module kcp-system-a") {
 		t.Errorf("got problem %q", problem)
 	}
 }
@@ -219,14 +224,16 @@ func TestAgentsReadEveryResolvedBundle(t *testing.T) {
 		w := newWorld().template("keda", "1.0.0", mandatory, described("keda", "1.0.0"))
 		for i := range rapid.IntRange(0, 6).Draw(t, "modules") {
 			name := fmt.Sprintf("m%d", i)
-			depth, padding := rapid.IntRange(0, 90).Draw(t, "depth"), rapid.SampledFrom([]int{0, 10, 200_000, 262_000, 2_000_000}).Draw(t, "padding")
+			depth, padding := rapid.IntRange(0, 90).Draw(t, "depth"),
+				rapid.SampledFrom([]int{0, 10, 200_000, 262_000, 2_000_000}).Draw(t, "padding")
 			w.template(name, "1.0.0", nested(depth), padded(padding))
 			var channels []string
 			for c := range rapid.SampledFrom([]int{0, 1, 4, 31, 32, 33, 600}).Draw(t, "channels") {
 				channels = append(channels, fmt.Sprintf("c%d=1.0.0", c))
 			}
 			w.meta(name, append(channels, "regular=1.0.0")...)
-			w.sized(name, "1.0.0", rapid.SampledFrom([]int64{0, 1 << 20, bundle.MaxLayerBytes, bundle.MaxLayerBytes + 1}).Draw(t, "size"))
+			w.sized(name, "1.0.0",
+				rapid.SampledFrom([]int64{0, 1 << 20, bundle.MaxLayerBytes, bundle.MaxLayerBytes + 1}).Draw(t, "size"))
 		}
 		for i := range rapid.IntRange(0, 12).Draw(t, "asked") {
 			w.ask(fmt.Sprintf("m%d", i))

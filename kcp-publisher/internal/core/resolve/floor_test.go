@@ -17,15 +17,31 @@ func TestModulesNeverGoBelowTheirFloor(t *testing.T) {
 		known    string
 		running  string
 	}{
-		"nothing is remembered":                             {versions: nil, manifest: "1.0.0", known: "1.0.0"},
-		"an older version is remembered":                    {versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0"},
-		"a newer one is, and nothing may be kept":           {versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
-		"a newer one is, and what was kept is old":          {kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0"},
-		"a newer one is, which is nowhere to be had":        {kept: true, versions: map[string]string{"keda": "1.3.0"}, manifest: "", known: "1.3.0"},
-		"a rollout takes the newer one back":                {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0"},
-		"a rollout takes another one back":                  {gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0"},
-		"the newer one is refused there, and this one runs": {versions: map[string]string{"keda": "1.1.0"}, running: "1.0.0", manifest: "1.0.0", known: "1.0.0"},
-		"another one runs":                                  {versions: map[string]string{"keda": "1.1.0"}, running: "1.0.1", manifest: "1.1.0", known: "1.1.0"},
+		"nothing is remembered": {versions: nil, manifest: "1.0.0", known: "1.0.0"},
+		"an older version is remembered": {
+			versions: map[string]string{"keda": "0.9.0"}, manifest: "1.0.0", known: "1.0.0",
+		},
+		"a newer one is, and nothing may be kept": {
+			versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0",
+		},
+		"a newer one is, and what was kept is old": {
+			kept: true, versions: map[string]string{"keda": "1.1.0"}, manifest: "1.1.0", known: "1.1.0",
+		},
+		"a newer one is, which is nowhere to be had": {
+			kept: true, versions: map[string]string{"keda": "1.3.0"}, manifest: "", known: "1.3.0",
+		},
+		"a rollout takes the newer one back": {
+			gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.1.0"}, manifest: "1.0.0", known: "1.0.0",
+		},
+		"a rollout takes another one back": {
+			gate: new(undo("1.1.0")), versions: map[string]string{"keda": "1.2.0"}, manifest: "", known: "1.2.0",
+		},
+		"the newer one is refused there, and this one runs": {
+			versions: map[string]string{"keda": "1.1.0"}, running: "1.0.0", manifest: "1.0.0", known: "1.0.0",
+		},
+		"another one runs": {
+			versions: map[string]string{"keda": "1.1.0"}, running: "1.0.1", manifest: "1.1.0", known: "1.1.0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := usual()
@@ -47,7 +63,9 @@ func TestModulesNeverGoBelowTheirFloor(t *testing.T) {
 			if version != c.manifest || got.Versions["keda"] != c.known {
 				t.Errorf("manifest %q, versions %v; want %q, %q", version, got.Versions, c.manifest, c.known)
 			}
-			if stays := c.known != "1.0.0"; stays && (len(got.State.Problems) != 1 || !strings.Contains(got.State.Problems[0].Message, "stays at version "+c.known)) {
+			if stays := c.known != "1.0.0"; stays &&
+				(len(got.State.Problems) != 1 ||
+					!strings.Contains(got.State.Problems[0].Message, "stays at version "+c.known)) {
 				t.Errorf("problems are %+v", got.State.Problems)
 			}
 		})

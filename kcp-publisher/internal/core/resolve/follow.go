@@ -31,7 +31,8 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 			continue
 		}
 		choice, err := snapshot.At(module.Name, channel, version, kyma)
-		if err == nil && !request.ControlPlane && choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
+		if err == nil && !request.ControlPlane &&
+			choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
 			continue // it is never installed here
 		}
 		all = append(all, Follow{Module: module.Name, Channel: channel, Version: version})

@@ -35,20 +35,30 @@ func TestGateLimitsTheVersion(t *testing.T) {
 		remark bool
 	}{
 		"A runtime that is held keeps the last good version": {
-			world: usual(), then: func(w *world) { promoted(w).gated(held) }, want: []string{"keda@1.0.0 regular"}, held: true},
+			world: usual(), then: func(w *world) { promoted(w).gated(held) }, want: []string{"keda@1.0.0 regular"},
+			held: true},
 		"A new runtime that is held gets the last good version": {
 			world: promoted(usual()).gated(held), want: []string{"keda@1.0.0 regular"}, held: true},
 		"A held version whose template is gone stays what it was": {
-			world: usual(), then: func(w *world) { promoted(w).gated(held); w.templates = w.templates[1:] }, want: []string{"keda@1.0.0 regular"}, held: true},
+			world: usual(), then: func(w *world) { promoted(w).gated(held); w.templates = w.templates[1:] },
+			want: []string{"keda@1.0.0 regular"}, held: true},
 		"Without a gate the runtime has what its channel has": {
 			world: usual(), then: func(w *world) { promoted(w) }, want: []string{"keda@1.1.0 regular"}},
 		"A runtime that was given the version gets the last good one back": {
-			world: promoted(usual()), then: func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: why}) }, want: []string{"keda@1.0.0 regular"}, remark: true},
+			world: promoted(usual()),
+			then:  func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: why}) },
+			want:  []string{"keda@1.0.0 regular"}, remark: true},
 		"A way back from another version is a downgrade": {
-			world: promoted(usual()), then: func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.0.9", Held: why}) }, remark: true,
-			want: []string{"keda@1.1.0 regular", `Warning OlderVersionAsked: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`}},
+			world:  promoted(usual()),
+			then:   func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.0.9", Held: why}) },
+			remark: true,
+			want: []string{
+				"keda@1.1.0 regular",
+				`Warning OlderVersionAsked: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`,
+			}},
 		"A module that is pinned is no concern of a rollout": {
-			world: usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).gated(held), want: []string{"keda@1.1.0"}},
+			world: usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).gated(held),
+			want:  []string{"keda@1.1.0"}},
 		"A version that somebody is to have and that cannot be read leaves the last": {
 			world: usual(), then: func(w *world) { promoted(w).whole("keda", "1.1.0", Content{Err: errUnread}) },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: " + errUnread.Error()}},
@@ -74,20 +84,29 @@ func TestGateLimitsTheVersion(t *testing.T) {
 }
 
 func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
-	free, held := usual(), usual().gated(rollout.Decision{Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others"})
-	if a, b := encoded(t, free.resolve(t)), encoded(t, held.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest {
+	free, held := usual(), usual().gated(rollout.Decision{
+		Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others",
+	})
+	if a, b := encoded(t, free.resolve(t)),
+		encoded(t, held.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest {
 		t.Errorf("was\n%s\nis\n%s", a.State.Bytes, b.State.Bytes)
 	}
-	shown := promoted(usual()).gated(rollout.Decision{Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others"})
+	shown := promoted(usual()).gated(rollout.Decision{
+		Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others",
+	})
 	shown.request.Shown = map[rollout.Track]string{{Module: "keda", Channel: "regular"}: "1.0.0"}
-	if a, b := encoded(t, free.resolve(t)), encoded(t, shown.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest || a.Catalog.Descriptor.Digest != b.Catalog.Descriptor.Digest {
+	if a, b := encoded(t, free.resolve(t)),
+		encoded(t, shown.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest ||
+		a.Catalog.Descriptor.Digest != b.Catalog.Descriptor.Digest {
 		t.Errorf("a promotion that is held was\n%s\nis\n%s", a.Catalog.Bytes, b.Catalog.Bytes)
 	}
 }
 
 func TestHeldModuleThatLeavesStaysUnchanged(t *testing.T) {
 	w := usual()
-	w.request.Asked.Modules, w.request.Leaving = nil, []v1beta2.Module{{Name: "keda", Channel: "regular", Managed: true}}
+	w.request.Asked.Modules, w.request.Leaving = nil, []v1beta2.Module{
+		{Name: "keda", Channel: "regular", Managed: true},
+	}
 	if state := w.resolve(t).State; len(state.Leaving) != 1 {
 		t.Fatalf("leaving are %+v", state.Leaving)
 	}
@@ -114,15 +133,27 @@ func TestWhichModulesAPromotionReaches(t *testing.T) {
 		world *world
 		want  []Follow
 	}{
-		"Those that follow a channel":                       {usual(), []Follow{{"keda", "regular", "1.0.0"}}},
-		"Their own channel wins":                            {usual().askNothingBut("keda", inChannel("fast")), []Follow{{"keda", "fast", "1.1.0"}}},
-		"Also one whose template is missing for the moment": {usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }), []Follow{{"keda", "regular", "3.0.0"}}},
-		"By the older lookups, too":                         {newWorld().older("keda-regular", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"), []Follow{{"keda", "regular", "1.0.0"}}},
-		"Not one in a channel without a version":            {usual().channel("slow"), nil},
-		"Not one that is not offered to the runtime":        {usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }), nil},
-		"Not one that nobody looks after":                   {usual().askNothingBut("keda", unmanaged), nil},
-		"Not one that is pinned":                            {usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.0.0" }), nil},
-		"Not a mandatory one":                               {usual().edit(mandatoryMeta("1.0.0")), nil},
+		"Those that follow a channel": {usual(), []Follow{{"keda", "regular", "1.0.0"}}},
+		"Their own channel wins": {
+			usual().askNothingBut("keda", inChannel("fast")), []Follow{{"keda", "fast", "1.1.0"}},
+		},
+		"Also one whose template is missing for the moment": {
+			usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
+			[]Follow{{"keda", "regular", "3.0.0"}},
+		},
+		"By the older lookups, too": {
+			newWorld().older("keda-regular", "keda", "regular", "1.0.0",
+				labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"), []Follow{{"keda", "regular", "1.0.0"}},
+		},
+		"Not one in a channel without a version": {usual().channel("slow"), nil},
+		"Not one that is not offered to the runtime": {
+			usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }), nil,
+		},
+		"Not one that nobody looks after": {usual().askNothingBut("keda", unmanaged), nil},
+		"Not one that is pinned": {
+			usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.0.0" }), nil,
+		},
+		"Not a mandatory one": {usual().edit(mandatoryMeta("1.0.0")), nil},
 		"Not one that is installed elsewhere": {newWorld().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) {
 			t.Annotations = map[string]string{v1beta2.AnnotationTarget: v1beta2.TargetControlPlane}
 		}).meta("keda", "regular=1.0.0").ask("keda"), nil},

@@ -17,7 +17,8 @@ import (
 func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]
-		at, channel := slices.IndexFunc(all, func(w wish) bool { return w.module.Name == inherited.Module }), inherited.Channel
+		at, channel := slices.IndexFunc(all, func(w wish) bool { return w.module.Name == inherited.Module }),
+			inherited.Channel
 		switch {
 		case at >= 0 && all[at].choice.Mandatory, at >= 0 && all[at].module.Pin() != "":
 			channel = ""
@@ -27,7 +28,11 @@ func inherit(all []wish, request Request, snapshot *catalog.Snapshot) []wish {
 			continue // no request names it: it stays with its users
 		default:
 			at = len(all)
-			all = append(all, wish{module: v1beta2.Module{Name: inherited.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}})
+			all = append(all, wish{
+				module: v1beta2.Module{
+					Name: inherited.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+				},
+			})
 		}
 		w := &all[at]
 		if w.err == nil {

@@ -55,10 +55,8 @@ func TestFloorsAfterAHandback(t *testing.T) {
 		Manifests: []bundle.Manifest{guard, {Name: "keda", Module: "keda", Version: "1.1.0"}},
 	}
 	versions := map[string]string{"guard": "1.1.0", "keda": "1.1.0"}
-	if got := phase.Floors(bundle.TakeoverAdopt, last, versions); !maps.Equal(
-		got,
-		map[string]string{"guard": "1.1.0"},
-	) {
+	if got := phase.Floors(bundle.TakeoverAdopt, last, versions); !maps.Equal(got,
+		map[string]string{"guard": "1.1.0"}) {
 		t.Errorf("a new takeover keeps %v", got)
 	}
 	if got := phase.Floors(bundle.TakeoverRelease, last, versions); !maps.Equal(got, versions) {
@@ -81,28 +79,55 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 		want  []string
 		held  string
 	}{
-		"The channel is newer": {usual().channel("fast").installed("keda", "1.0.0"), []string{"keda@1.0.0 fast"}, "1.1.0 follows"},
+		"The channel is newer": {
+			usual().channel("fast").installed("keda", "1.0.0"), []string{"keda@1.0.0 fast"}, "1.1.0 follows",
+		},
 		"The channel is older": {usual().installed("keda", "1.1.0"), []string{"keda@1.1.0 regular"}, "1.0.0 follows"},
-		"It is pinned to another version": {usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).installed("keda", "1.0.0"),
+		"It is pinned to another version": {
+			usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0"}, "1.1.0 follows"},
-		"A rollout says otherwise":               {gated, []string{"keda@1.0.0 regular"}, "1.1.0 follows"},
-		"Nobody asks for it any more":            {newWorld().template("keda", "1.0.0").meta("keda").installed("keda", "1.0.0"), []string{"keda@1.0.0 regular"}, ""},
-		"It is not offered to the Kyma any more": {newWorld().template("keda", "1.0.0", beta).meta("keda", "regular=1.0.0").ask("keda").installed("keda", "1.0.0"), []string{"keda@1.0.0 regular"}, ""},
-		"It is mandatory, in a newer version": {newWorld().template("warden", "1.0.0").template("warden", "1.1.0").meta("warden").edit(mandatoryMeta("1.1.0")).installed("warden", "1.0.0"),
+		"A rollout says otherwise": {gated, []string{"keda@1.0.0 regular"}, "1.1.0 follows"},
+		"Nobody asks for it any more": {
+			newWorld().template("keda", "1.0.0").meta("keda").installed("keda", "1.0.0"),
+			[]string{"keda@1.0.0 regular"}, "",
+		},
+		"It is not offered to the Kyma any more": {
+			newWorld().template("keda", "1.0.0", beta).meta("keda", "regular=1.0.0").ask("keda").
+				installed("keda", "1.0.0"), []string{"keda@1.0.0 regular"}, "",
+		},
+		"It is mandatory, in a newer version": {newWorld().template("warden", "1.0.0").template("warden", "1.1.0").
+			meta("warden").edit(mandatoryMeta("1.1.0")).installed("warden", "1.0.0"),
 			[]string{"warden@1.0.0 mandatory"}, "1.1.0 follows"},
-		"It is mandatory, and the runtime has a newer version": {newWorld().template("warden", "1.0.0").template("warden", "1.1.0").meta("warden").edit(mandatoryMeta("1.1.0")).
+		"It is mandatory, and the runtime has a newer version": {newWorld().template("warden", "1.0.0").
+			template("warden", "1.1.0").meta("warden").edit(mandatoryMeta("1.1.0")).
 			has("warden", "1.1.0").installed("warden", "1.0.0"),
-			[]string{"warden@1.1.0 mandatory", "Warning OlderVersionAsked: module warden: stays at version 1.1.0: lifecycle-manager installed 1.0.0, which is older"}, ""},
-		"It was given back before, and the bundle then had a version that waited": {usual().has("keda", "1.1.0").returned("keda", "1.1.0").installed("keda", "1.0.0"),
+			[]string{"warden@1.1.0 mandatory",
+				"Warning OlderVersionAsked: module warden: stays at version 1.1.0: lifecycle-manager installed " +
+					"1.0.0, which is older"}, ""},
+		"It was given back before, and the bundle then had a version that waited": {usual().has("keda", "1.1.0").
+			returned("keda", "1.1.0").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, ""},
-		"Its templates are of before ModuleReleaseMetas": {newWorld().older("keda-fast", "keda", "fast", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
-			older("keda-regular", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda").installed("keda", "1.0.0"),
+		"Its templates are of before ModuleReleaseMetas": {
+			newWorld().older("keda-fast", "keda", "fast", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
+				older("keda-regular", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
+				ask("keda").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, "1.1.0 follows"},
-		"The version is nowhere to be had": {usual().installed("keda", "0.9.0"), []string{"Warning ModuleNotInherited: module keda: stays as lifecycle-manager installed it, and cannot be taken over in version 0.9.0: " +
-			`module keda: version 0.9.0 of channel "regular" has no ModuleTemplate: add keda-0.9.0; offer that version until the runtime has it from its agent`}, ""},
-		"The Kyma does not want it managed":      {usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0"), []string{"keda@1.0.0 regular unmanaged"}, ""},
-		"It was unmanaged, and stays so":         {usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0").untended(), []string{"keda@1.0.0 regular unmanaged"}, ""},
-		"It was unmanaged, and is managed again": {usual().installed("keda", "1.0.0").untended(), []string{"keda@1.0.0 regular"}, ""},
+		"The version is nowhere to be had": {usual().installed("keda", "0.9.0"),
+			[]string{
+				"Warning ModuleNotInherited: module keda: stays as lifecycle-manager installed it, and cannot be " +
+					"taken over in version 0.9.0: " +
+					`module keda: version 0.9.0 of channel "regular" has no ModuleTemplate: add keda-0.9.0; offer that version until the runtime has it from its agent`}, ""},
+		"The Kyma does not want it managed": {
+			usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0"),
+			[]string{"keda@1.0.0 regular unmanaged"}, "",
+		},
+		"It was unmanaged, and stays so": {
+			usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0").untended(),
+			[]string{"keda@1.0.0 regular unmanaged"}, "",
+		},
+		"It was unmanaged, and is managed again": {
+			usual().installed("keda", "1.0.0").untended(), []string{"keda@1.0.0 regular"}, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := c.world.resolve(t)
@@ -120,7 +145,8 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 					t.Errorf("%s may be removed: %v shall be there", i.Module, got.Asked)
 				}
 			}
-			if (c.held == "") != (len(got.Remarks) == 0) || c.held != "" && !strings.Contains(got.Remarks[0].Message, c.held) {
+			if (c.held == "") != (len(got.Remarks) == 0) || c.held != "" &&
+				!strings.Contains(got.Remarks[0].Message, c.held) {
 				t.Errorf("remarks are %+v, want %q", got.Remarks, c.held)
 			}
 			if got.State.Takeover != bundle.TakeoverAdopt {
@@ -149,7 +175,8 @@ func TestOrdinaryLifeBeginsOnceAModuleIsAdopted(t *testing.T) {
 
 func TestModulesGivenBackStayUnchanged(t *testing.T) {
 	w := usual().installed("keda", "1.0.0").published(t).channel("fast").askNothingBut("mail")
-	w.request.Takeover, w.request.Versions = bundle.TakeoverRelease, map[string]string{"keda": "1.0.0", "warden": "2.0.0"}
+	w.request.Takeover, w.request.Versions = bundle.TakeoverRelease,
+		map[string]string{"keda": "1.0.0", "warden": "2.0.0"}
 	got := w.resolve(t)
 	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) ||
 		got.State.Takeover != bundle.TakeoverRelease {

@@ -55,7 +55,8 @@ func (w *wish) check(content Content) error {
 	}
 	for _, part := range content.Parts() {
 		if part.SizeBytes > bundle.MaxLayerBytes {
-			return reason.Errorf(reason.ComponentBroken, "component %s:%s: resource %q has %d bytes, at most %d", w.choice.Component, w.choice.Version, part.Name, part.SizeBytes, bundle.MaxLayerBytes)
+			return reason.Errorf(reason.ComponentBroken, "component %s:%s: resource %q has %d bytes, at most %d",
+				w.choice.Component, w.choice.Version, part.Name, part.SizeBytes, bundle.MaxLayerBytes)
 		}
 	}
 	return nil
@@ -73,7 +74,9 @@ func ofComponent(err error) error {
 func manifestName(module string) (string, error) {
 	name := strings.ReplaceAll(module, "/", "-")
 	if problems := validation.IsDNS1123Label(strings.ReplaceAll(name, ".", "-")); len(problems) > 0 {
-		return "", fmt.Errorf("its name cannot be that of a Manifest: %s: ask for it by its module name", strings.Join(problems, ", "))
+		return "",
+			fmt.Errorf("its name cannot be that of a Manifest: %s: ask for it by its module name",
+				strings.Join(problems, ", "))
 	}
 	return name, nil
 }
@@ -118,8 +121,12 @@ func (w *wish) annotations(name string) (map[string]string, error) {
 		all[v1beta2.AnnotationRequiresFeatures] = features
 		for _, f := range (bundle.Manifest{Annotations: all}).Features() {
 			if !bundle.IsFeature(f) {
-				return nil, reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s: annotation %s: this publisher does not know feature %s: upgrade the publisher, or correct the name",
-					w.choice.Template.Name, v1beta2.AnnotationRequiresFeatures, bundle.Quote(string(f), bundle.MaxVersionBytes))
+				return nil,
+					reason.Errorf(reason.CatalogInvalid,
+						"ModuleTemplate %s: annotation %s: this publisher does not know feature %s: upgrade the "+
+							"publisher, or correct the name",
+						w.choice.Template.Name, v1beta2.AnnotationRequiresFeatures,
+						bundle.Quote(string(f), bundle.MaxVersionBytes))
 			}
 		}
 	}
@@ -134,7 +141,9 @@ func (w *wish) spec(content Content) (v1beta2.ManifestSpec, error) {
 	}
 	spec := v1beta2.ManifestSpec{
 		Remote: true, Version: w.choice.Version,
-		Install:              v1beta2.InstallInfo{Name: content.Install.Name, Source: runtime.RawExtension{Raw: source}},
+		Install: v1beta2.InstallInfo{
+			Name: content.Install.Name, Source: runtime.RawExtension{Raw: source},
+		},
 		LocalizedImages:      content.Images,
 		Manager:              template.Spec.Manager,
 		CustomResourcePolicy: cmp.Or(w.module.CustomResourcePolicy, v1beta2.PolicyCreateAndDelete),
@@ -147,7 +156,9 @@ func (w *wish) spec(content Content) (v1beta2.ManifestSpec, error) {
 		spec.Resource = template.Spec.Data
 	}
 	if r := spec.Resource; r != nil && (r.GetKind() == "" || r.GetName() == "") {
-		return spec, reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s spec.data: kind and metadata.name are required", template.Name)
+		return spec,
+			reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s spec.data: kind and metadata.name are required",
+				template.Name)
 	}
 	return spec, nil
 }

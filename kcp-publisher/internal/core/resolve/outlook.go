@@ -35,7 +35,9 @@ func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]strin
 		if err != nil {
 			name = module
 		}
-		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{Name: name, Module: module, Version: version})
+		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{
+			Name: name, Module: module, Version: version,
+		})
 	}
 	contents := map[Ref]Content{}
 	for _, need := range Needs(request, snapshot) {
@@ -47,7 +49,9 @@ func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]strin
 		prospects[module] = Prospect{Module: module}
 	}
 	for _, m := range result.State.Manifests {
-		prospects[m.Module] = Prospect{Module: m.Module, Channel: m.Channel, Version: m.Version, Held: waits(m, given[m.Module], request, now)}
+		prospects[m.Module] = Prospect{
+			Module: m.Module, Channel: m.Channel, Version: m.Version, Held: waits(m, given[m.Module], request, now),
+		}
 	}
 	for _, problem := range result.State.Problems {
 		p := prospects[problem.Module]
@@ -69,16 +73,20 @@ func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]strin
 
 // waits returns the maintenance window that an upgrade would wait for, as a message.
 func waits(m bundle.Manifest, has string, request Request, now time.Time) string {
-	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil || request.Maintenance.Early && request.Asked.SkipMaintenanceWindows {
+	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil ||
+		request.Maintenance.Early && request.Asked.SkipMaintenanceWindows {
 		return ""
 	}
 	switch span, ahead := request.Maintenance.Next(now); {
 	case !ahead && tooShort(request.Maintenance, now):
-		return fmt.Sprintf("the upgrade to version %s requires downtime, and no maintenance window ahead stays open for %s", m.Version, request.Maintenance.Minimum.Duration)
+		return fmt.Sprintf(
+			"the upgrade to version %s requires downtime, and no maintenance window ahead stays open for %s", m.Version,
+			request.Maintenance.Minimum.Duration)
 	case !ahead:
 		return fmt.Sprintf("the upgrade to version %s requires downtime, and no maintenance window is ahead", m.Version)
 	case !span.Contains(now):
-		return fmt.Sprintf("the upgrade to version %s requires downtime and waits for the maintenance window from %s to %s",
+		return fmt.Sprintf(
+			"the upgrade to version %s requires downtime and waits for the maintenance window from %s to %s",
 			m.Version, span.Begin.UTC().Format(time.RFC3339), span.End.UTC().Format(time.RFC3339))
 	}
 	return ""

@@ -105,14 +105,18 @@ func Select(d ocm.Descriptor) (Selection, error) {
 	subject := fmt.Sprintf("component %s:%s: component.resources", d.Name, d.Version)
 	switch len(candidates) {
 	case 0:
-		return Selection{}, fmt.Errorf("%s: has nothing to install: want a resource %q, or one of type helmChart or kustomize", subject, rawManifest)
+		return Selection{},
+			fmt.Errorf("%s: has nothing to install: want a resource %q, or one of type helmChart or kustomize", subject,
+				rawManifest)
 	case 1:
 	default:
 		names := make([]string, len(candidates))
 		for i, r := range candidates {
 			names[i] = r.Name + ":" + r.Version
 		}
-		return Selection{}, fmt.Errorf("%s: has several things to install (%s): name the one that is meant %q", subject, strings.Join(names, ", "), rawManifest)
+		return Selection{},
+			fmt.Errorf("%s: has several things to install (%s): name the one that is meant %q", subject,
+				strings.Join(names, ", "), rawManifest)
 	}
 	selection := Selection{Install: candidates[0], Type: installType(candidates[0])}
 	var err error
@@ -151,7 +155,8 @@ func only(d ocm.Descriptor, name string) (*ocm.Resource, error) {
 // installType returns the packaging of a resource.
 func installType(r ocm.Resource) v1beta2.ImageSpecType {
 	switch {
-	case strings.EqualFold(r.Type, "helmChart") || r.Type == string(v1beta2.HelmChart) || r.Access.Kind() == ocm.AccessHelm:
+	case strings.EqualFold(r.Type, "helmChart") || r.Type == string(v1beta2.HelmChart) ||
+		r.Access.Kind() == ocm.AccessHelm:
 		return v1beta2.HelmChart
 	case strings.EqualFold(r.Type, "kustomize") || strings.EqualFold(r.Type, "kustomization"):
 		return v1beta2.Kustomize

@@ -34,12 +34,16 @@ func drawWorld(t *rapid.T) *world {
 	for _, module := range modules {
 		if rapid.IntRange(0, 3).Draw(t, "older "+module) == 0 {
 			for _, channel := range []string{"regular", "fast"} {
-				w.older(module+"-"+channel, module, channel, rapid.SampledFrom(versions).Draw(t, "version"), labelledTemplate(v1beta2.LabelModuleName, module))
+				w.older(module+"-"+channel, module, channel, rapid.SampledFrom(versions).Draw(t, "version"),
+					labelledTemplate(v1beta2.LabelModuleName, module))
 			}
 			continue
 		}
-		for _, version := range rapid.SliceOfDistinct(rapid.SampledFrom(versions), rapid.ID[string]).Draw(t, "versions "+module) {
-			w.template(module, version, described(module, version), func(t *v1beta2.ModuleTemplate) { t.Annotations = map[string]string{"a": "1", "b": "2"} })
+		for _, version := range rapid.SliceOfDistinct(rapid.SampledFrom(versions), rapid.ID[string]).
+			Draw(t, "versions "+module) {
+			w.template(module, version, described(module, version), func(t *v1beta2.ModuleTemplate) {
+				t.Annotations = map[string]string{"a": "1", "b": "2"}
+			})
 			if rapid.IntRange(0, 5).Draw(t, "mandatory "+version) == 0 {
 				w.templates[len(w.templates)-1].Spec.Mandatory = true
 			}
@@ -50,7 +54,8 @@ func drawWorld(t *rapid.T) *world {
 				w.whole(module, version, Content{Err: errors.New("cannot be read")})
 			}
 		}
-		w.meta(module, "regular="+rapid.SampledFrom(versions).Draw(t, "regular "+module), "fast="+rapid.SampledFrom(versions).Draw(t, "fast "+module))
+		w.meta(module, "regular="+rapid.SampledFrom(versions).Draw(t, "regular "+module),
+			"fast="+rapid.SampledFrom(versions).Draw(t, "fast "+module))
 		switch rapid.IntRange(0, 5).Draw(t, "kind of "+module) {
 		case 0:
 			w.edit(mandatoryMeta(rapid.SampledFrom(versions).Draw(t, "mandatory version")))
@@ -58,7 +63,8 @@ func drawWorld(t *rapid.T) *world {
 			w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true })
 		case 2:
 			second := w.metas[len(w.metas)-1]
-			second.Name, second.Spec.Channels = "a-second-"+module, []v1beta2.ChannelVersion{{Channel: "regular", Version: "2.0.0"}}
+			second.Name, second.Spec.Channels = "a-second-"+module,
+				[]v1beta2.ChannelVersion{{Channel: "regular", Version: "2.0.0"}}
 			w.metas = append(w.metas, second)
 		}
 	}

@@ -113,7 +113,8 @@ type Result struct {
 
 // crds are the definitions that the agent needs to write a desired state.
 var crds = []string{
-	"kymas." + v1beta2.Group, "manifests." + v1beta2.Group, "modulereleasemetas." + v1beta2.Group, "moduletemplates." + v1beta2.Group,
+	"kymas." + v1beta2.Group, "manifests." + v1beta2.Group, "modulereleasemetas." + v1beta2.Group,
+	"moduletemplates." + v1beta2.Group,
 }
 
 // wish is a requested module with its choice from the catalog.
@@ -145,7 +146,10 @@ func wishes(request Request, snapshot *catalog.Snapshot) []wish {
 	kyma := labels.Set(request.Labels)
 	var all []wish
 	for _, choice := range snapshot.Mandatory() {
-		all = append(all, wish{module: v1beta2.Module{Name: choice.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}, choice: choice, err: choice.Err})
+		all = append(all, wish{
+			module: v1beta2.Module{Name: choice.Module, Managed: true,
+				CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}, choice: choice, err: choice.Err,
+		})
 	}
 	for _, module := range request.limited(snapshot).Modules {
 		snapshot := snapshot.ProvidedBy(module.ControllerName)
@@ -178,7 +182,9 @@ func (r Request) limited(snapshot *catalog.Snapshot) bundle.OwnRequest {
 func (w *wish) keep(request Request, snapshot *catalog.Snapshot) {
 	last := lastManifest(request.Last, w.module.Name)
 	w.floor, w.running = floor(last, request.Versions[w.module.Name]), request.Running[w.module.Name]
-	if i := w.inherited; i != nil && (w.floor == "" || bundle.Older(w.floor, i.Version) || phase.Returned(request.Takeover, request.Last) && !w.choice.Mandatory) {
+	if i := w.inherited; i != nil &&
+		(w.floor == "" || bundle.Older(w.floor, i.Version) || phase.Returned(request.Takeover, request.Last) &&
+			!w.choice.Mandatory) {
 		w.floor = i.Version
 	}
 	// A channel that moves to a version which the Kyma may not have removes nothing: the Kyma keeps its version.
@@ -243,7 +249,9 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Ref]Conte
 		result.State.Watchers, result.State.Maintenance = nil, nil
 	}
 	if request.Deleting || request.NoCatalog {
-		result.Catalog = bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{}}
+		result.Catalog = bundle.Catalog{
+			ModuleTemplates: []bundle.CatalogEntry{}, ModuleReleaseMetas: []bundle.CatalogEntry{},
+		}
 	}
 	wanted := wishes(request, snapshot)
 	if !request.Deleting {
@@ -281,7 +289,8 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 	manifest, problem := decide(w, request.ControlPlane, lastManifest(request.Last, w.module.Name), contents)
 	if missing := request.lacking(manifest); len(missing) > 0 {
 		r.leaveOut(missing)
-		manifest, problem = request.readable(lastManifest(request.Last, w.module.Name)), outdated(w.module.Name, missing)
+		manifest, problem = request.readable(lastManifest(request.Last, w.module.Name)),
+			outdated(w.module.Name, missing)
 	} else if err := bundle.UndefinedValues(w.module.Name, request.undefined(manifest)); err != nil {
 		last := request.readable(lastManifest(request.Last, w.module.Name))
 		manifest, problem = last, failure(reason.Of(err), "%v", err)
@@ -303,7 +312,9 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 		r.State.Problems = append(r.State.Problems, *problem)
 	}
 	if held := w.holds(); held != "" && problem == nil {
-		r.Remarks = append(r.Remarks, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: held})
+		r.Remarks = append(r.Remarks, bundle.Problem{
+			Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: held,
+		})
 	}
 	if w.gate.Held == "" || manifest == nil {
 		return
@@ -312,7 +323,9 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 	if w.gate.Undo != "" {
 		told = &r.Remarks
 	}
-	*told = append(*told, bundle.Problem{Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held})
+	*told = append(*told, bundle.Problem{
+		Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held,
+	})
 }
 
 // offers returns all choices of a runtime with autonomy.
@@ -324,7 +337,11 @@ func offers(request Request, snapshot *catalog.Snapshot) []wish {
 	var all []wish
 	for _, module := range slices.Sorted(maps.Keys(choices)) {
 		for _, channel := range choices[module] {
-			w := wish{module: v1beta2.Module{Name: module, Channel: channel, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}}
+			w := wish{
+				module: v1beta2.Module{
+					Name: module, Channel: channel, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+				},
+			}
 			w.lookup(request, snapshot, channel)
 			if w.err == nil && !request.ControlPlane && w.forControlPlane() {
 				continue

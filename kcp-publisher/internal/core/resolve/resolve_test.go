@@ -42,47 +42,78 @@ func TestDesiredModules(t *testing.T) {
 		"The Kyma's switch to a faster channel upgrades": {
 			world: usual(), then: func(w *world) { w.channel("fast") }, want: []string{"keda@1.1.0 fast"}},
 		"A module's switch to a faster channel upgrades": {
-			world: usual(), then: func(w *world) { w.askNothingBut("keda", inChannel("fast")) }, want: []string{"keda@1.1.0 fast"}},
+			world: usual(), then: func(w *world) { w.askNothingBut("keda", inChannel("fast")) },
+			want: []string{"keda@1.1.0 fast"}},
 		"A switch to a slower channel keeps the newer version": {
 			world: usual().channel("fast"), then: func(w *world) { w.channel("regular") },
-			want: []string{"keda@1.1.0 fast", `Warning OlderVersionAsked: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`}},
+			want: []string{
+				"keda@1.1.0 fast",
+				`Warning OlderVersionAsked: module keda: stays at version 1.1.0: channel "regular" has 1.0.0, which is older`,
+			}},
 		"A switch between channels of one version changes the channel only": {
 			world: newWorld().template("keda", "1.0.0").meta("keda", "regular=1.0.0", "fast=1.0.0").ask("keda"),
 			then:  func(w *world) { w.channel("fast") }, want: []string{"keda@1.0.0 fast"}},
 		"A channel without a version is a problem that names the object and the way out": {
 			world: usual().channel("slow"),
-			want:  []string{`Warning ChannelMissing: module keda: channel "slow" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`}},
+			want: []string{
+				`Warning ChannelMissing: module keda: channel "slow" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
+			}},
 		"A channel with an empty version has no version": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "" }),
-			want:  []string{`Warning ChannelMissing: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`}},
+			want: []string{
+				`Warning ChannelMissing: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
+			}},
 		"A channel that loses its version keeps the last good Manifest": {
 			world: usual(), then: func(w *world) { w.metas[0].Spec.Channels = nil },
-			want: []string{"keda@1.0.0 regular", `Warning ChannelMissing: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`}},
+			want: []string{
+				"keda@1.0.0 regular",
+				`Warning ChannelMissing: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
+			}},
 		"An unknown module is a problem of its own and no other module's": {
 			world: usual().ask("nope"),
-			want:  []string{"keda@1.0.0 regular", "Warning ModuleUnknown: module nope: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name"}},
+			want: []string{
+				"keda@1.0.0 regular",
+				"Warning ModuleUnknown: module nope: is unknown: there is neither a ModuleReleaseMeta nor a " +
+					"ModuleTemplate of that name",
+			}},
 		"A module that vanishes from the catalog keeps the last good Manifest": {
 			world: usual(), then: func(w *world) { w.templates, w.metas = nil, nil },
-			want: []string{"keda@1.0.0 regular", "Warning ModuleUnknown: module keda: is unknown: there is neither a ModuleReleaseMeta nor a ModuleTemplate of that name"}},
+			want: []string{
+				"keda@1.0.0 regular",
+				"Warning ModuleUnknown: module keda: is unknown: there is neither a ModuleReleaseMeta nor a " +
+					"ModuleTemplate of that name",
+			}},
 		"A module that is no longer asked for is gone": {
 			world: usual(), then: func(w *world) { w.request.Asked.Modules = nil }, want: []string{}},
 		"A version without a ModuleTemplate names the one to add": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
-			want:  []string{`Warning TemplateMissing: module keda: version 3.0.0 of channel "regular" has no ModuleTemplate: add keda-3.0.0`}},
+			want: []string{
+				`Warning TemplateMissing: module keda: version 3.0.0 of channel "regular" has no ModuleTemplate: add keda-3.0.0`,
+			}},
 		"Two ModuleTemplates of one version are both named": {
 			world: usual().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" }),
-			want:  []string{"Warning TemplateDoubled: module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/keda-1.0.0 or kcp-system/keda-again"}},
+			want: []string{
+				"Warning TemplateDoubled: module keda: version 1.0.0 has two ModuleTemplates: remove " +
+					"kcp-system/keda-1.0.0 or kcp-system/keda-again",
+			}},
 		"A second ModuleTemplate for the running version keeps the last good Manifest": {
 			world: usual(), then: func(w *world) {
 				w.template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" })
 			},
-			want: []string{"keda@1.0.0 regular", "Warning TemplateDoubled: module keda: version 1.0.0 has two ModuleTemplates: remove kcp-system/keda-1.0.0 or kcp-system/keda-again"}},
+			want: []string{
+				"keda@1.0.0 regular",
+				"Warning TemplateDoubled: module keda: version 1.0.0 has two ModuleTemplates: remove " +
+					"kcp-system/keda-1.0.0 or kcp-system/keda-again",
+			}},
 		"A ModuleTemplate without a module name is found by its own": {
-			world: newWorld().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "", "" }).
+			world: newWorld().
+				template("keda", "1.0.0",
+					func(t *v1beta2.ModuleTemplate) { t.Spec.ModuleName, t.Spec.Version = "", "" }).
 				meta("keda", "regular=1.0.0").ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
 		"A ModuleTemplate's version may come from its descriptor": {
-			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0"), func(t *v1beta2.ModuleTemplate) { t.Name, t.Spec.Version = "some", "" }).
+			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0"),
+				func(t *v1beta2.ModuleTemplate) { t.Name, t.Spec.Version = "some", "" }).
 				meta("keda", "regular=1.0.0").ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
 		"A component may come from the ModuleTemplate's descriptor": {
@@ -91,13 +122,20 @@ func TestDesiredModules(t *testing.T) {
 			want: []string{"keda@1.0.0 regular"}},
 		"A module that names no component says where to name it": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }),
-			want:  []string{"Warning CatalogInvalid: module keda: names no component: set ModuleReleaseMeta kcp-system/keda spec.ocmComponentName"}},
+			want: []string{
+				"Warning CatalogInvalid: module keda: names no component: set ModuleReleaseMeta kcp-system/keda " +
+					"spec.ocmComponentName",
+			}},
 		"A component that was not read cannot be installed": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = prefix + "other" }),
-			want:  []string{"Error ComponentBroken: module keda: component kyma-pull.dev/module/other:1.0.0 was not read"}},
+			want: []string{
+				"Error ComponentBroken: module keda: component kyma-pull.dev/module/other:1.0.0 was not read",
+			}},
 		"A component that cannot be read gives its error": {
 			world: broken(usual(), "1.0.0", "component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"),
-			want:  []string{"Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"}},
+			want: []string{
+				"Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503",
+			}},
 		"A component that cannot be read any more keeps the last good Manifest": {
 			world: usual(), then: func(w *world) { broken(w, "1.0.0", "connection refused") },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: connection refused"}},
@@ -106,88 +144,145 @@ func TestDesiredModules(t *testing.T) {
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: digest mismatch"}},
 		"A raw-manifest that is too large to travel is refused": {
 			world: oversized(usual()),
-			want:  []string{`Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" has 33554433 bytes, at most 33554432`}},
+			want: []string{
+				`Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" has 33554433 bytes, at most 33554432`,
+			}},
 		"A module is pinned to a version that no channel has": {
-			world: usual().template("keda", "1.0.5").askNothingBut("keda", pinned("1.0.5")), want: []string{"keda@1.0.5"}},
+			world: usual().template("keda", "1.0.5").askNothingBut("keda", pinned("1.0.5")),
+			want:  []string{"keda@1.0.5"}},
 		"A pinned module stays while its channel moves on": {
-			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.1.0" },
+			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) {
+				w.metas[0].Spec.Channels[0].Version = "1.1.0"
+			},
 			want: []string{"keda@1.0.0"}},
 		"A module that is pinned no more follows its channel": {
-			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) { w.askNothingBut("keda").channel("fast") },
+			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) {
+				w.askNothingBut("keda").channel("fast")
+			},
 			want: []string{"keda@1.1.0 fast"}},
 		"A pinned version is no way back": {
 			world: usual().channel("fast"), then: func(w *world) { w.askNothingBut("keda", pinned("1.0.0")) },
-			want: []string{"keda@1.1.0 fast", "Warning OlderVersionAsked: module keda: stays at version 1.1.0: the Kyma pins it to 1.0.0, which is older"}},
+			want: []string{
+				"keda@1.1.0 fast",
+				"Warning OlderVersionAsked: module keda: stays at version 1.1.0: the Kyma pins it to 1.0.0, which is " +
+					"older",
+			}},
 		"A pinned version without a template says so": {
 			world: usual().askNothingBut("keda", pinned("9.0.0")),
-			want:  []string{"Warning PinUnavailable: module keda: version 9.0.0, to which the Kyma pins it, is not available: ModuleTemplate keda-9.0.0 does not exist"}},
+			want: []string{
+				"Warning PinUnavailable: module keda: version 9.0.0, to which the Kyma pins it, is not available: " +
+					"ModuleTemplate keda-9.0.0 does not exist",
+			}},
 		"A version beside a channel says nothing": {
-			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }), want: []string{"keda@1.1.0 fast"}},
+			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }),
+			want:  []string{"keda@1.1.0 fast"}},
 		"A version without a ModuleReleaseMeta cannot be asked for": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0").ask("keda", pinned("1.0.0")),
-			want:  []string{"Warning PinUnavailable: module keda: version 1.0.0 cannot be asked for without a ModuleReleaseMeta: ask for a channel"}},
+			want: []string{
+				"Warning PinUnavailable: module keda: version 1.0.0 cannot be asked for without a ModuleReleaseMeta: " +
+					"ask for a channel",
+			}},
 		"An older lookup finds a ModuleTemplate by its label": {
-			world: newWorld().older("any", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
-			want:  []string{"keda@1.0.0 regular"}},
+			world: newWorld().older("any", "keda", "regular", "1.0.0",
+				labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
+			want: []string{"keda@1.0.0 regular"}},
 		"An older lookup finds a ModuleTemplate by its name": {
-			world: newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("keda-regular"), want: []string{"keda-regular@1.0.0 regular"}},
+			world: newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("keda-regular"),
+			want:  []string{"keda-regular@1.0.0 regular"}},
 		"An older lookup finds a ModuleTemplate by namespace and name": {
 			world: newWorld().older("keda-regular", "keda", "regular", "1.0.0").ask("kcp-system/keda-regular"),
 			want:  []string{"kcp-system/keda-regular@1.0.0 regular"}},
 		"An older lookup finds a ModuleTemplate by its component": {
-			world: newWorld().older("any", "keda", "regular", "1.0.0").ask(prefix + "keda"), want: []string{prefix + "keda@1.0.0 regular"}},
+			world: newWorld().older("any", "keda", "regular", "1.0.0").ask(prefix + "keda"),
+			want:  []string{prefix + "keda@1.0.0 regular"}},
 		"An older lookup takes the ModuleTemplate of the channel": {
-			world: newWorld().older("keda-fast", "keda", "fast", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
-				older("keda-regular", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
+			world: newWorld().older("keda-fast", "keda", "fast", "1.1.0",
+				labelledTemplate(v1beta2.LabelModuleName, "keda")).
+				older("keda-regular", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
+				ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
 		"An older lookup without a ModuleTemplate in the channel says so": {
 			world: newWorld().older("keda", "keda", "fast", "1.1.0").ask("keda"),
-			want:  []string{`Warning ChannelMissing: module keda: channel "regular" has no version: no ModuleTemplate of it has that spec.channel`}},
+			want: []string{
+				`Warning ChannelMissing: module keda: channel "regular" has no version: no ModuleTemplate of it has that spec.channel`,
+			}},
 		"An older lookup with two ModuleTemplates in the channel names both": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0").
-				older("second", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"),
-			want: []string{`Warning TemplateDoubled: module keda: channel "regular" has two ModuleTemplates: remove kcp-system/keda or kcp-system/second`}},
+				older("second", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
+				ask("keda"),
+			want: []string{
+				`Warning TemplateDoubled: module keda: channel "regular" has two ModuleTemplates: remove kcp-system/keda or kcp-system/second`,
+			}},
 		"An older lookup needs a descriptor that can be read": {
-			world: newWorld().older("keda", "keda", "regular", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) }).ask("keda"),
-			want:  []string{`Warning CatalogInvalid: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`}},
+			world: newWorld().older("keda", "keda", "regular", "1.0.0",
+				func(t *v1beta2.ModuleTemplate) {
+					t.Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`)
+				}).ask("keda"),
+			want: []string{
+				`Warning CatalogInvalid: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, want "v2"`,
+			}},
 		"A ModuleReleaseMeta wins over the older lookups": {
 			world: usual().older("keda", "keda", "regular", "0.9.0"), want: []string{"keda@1.0.0 regular"}},
 		"A mandatory version is for everybody whatever its labels": {
-			world: newWorld().template("warden", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).meta("warden").edit(mandatoryMeta("1.0.0")),
-			want:  []string{"warden@1.0.0 mandatory"}},
+			world: newWorld().template("warden", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).
+				meta("warden").edit(mandatoryMeta("1.0.0")),
+			want: []string{"warden@1.0.0 mandatory"}},
 		"A mandatory module of a ModuleReleaseMeta is installed unasked": {
-			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")), want: []string{"watch@1.0.0 mandatory"}},
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")),
+			want:  []string{"watch@1.0.0 mandatory"}},
 		"A mandatory module of a ModuleTemplate is installed unasked": {
-			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")), want: []string{"watch@1.0.0 mandatory"}},
+			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
+			want:  []string{"watch@1.0.0 mandatory"}},
 		"Of several mandatory versions the highest is installed": {
 			world: newWorld().template("watch", "1.9.0", mandatory, described("watch", "1.9.0")).
 				template("watch", "1.10.0", mandatory, described("watch", "1.10.0")).
 				template("watch", "1.2.0", mandatory, described("watch", "1.2.0")),
 			want: []string{"watch@1.10.0 mandatory"}},
 		"Of both ways to be mandatory the higher version is installed": {
-			world: newWorld().template("watch", "1.1.0", mandatory, described("watch", "1.1.0")).template("watch", "1.0.0").
+			world: newWorld().template("watch", "1.1.0", mandatory, described("watch", "1.1.0")).
+				template("watch", "1.0.0").
 				meta("watch").edit(mandatoryMeta("1.0.0")),
 			want: []string{"watch@1.1.0 mandatory"}},
 		"A mandatory module that is asked for is installed once": {
 			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch"),
-			want:  []string{"watch@1.0.0 mandatory", "Warning ModuleNotOffered: module watch is mandatory and installed without a request: remove it from spec.modules, which has no effect on it"}},
+			want: []string{
+				"watch@1.0.0 mandatory",
+				"Warning ModuleNotOffered: module watch is mandatory and installed without a request: remove it from " +
+					"spec.modules, which has no effect on it",
+			}},
 		"A mandatory module cannot be left unmanaged": {
-			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).ask("watch", unmanaged),
-			want:  []string{"watch@1.0.0 mandatory", "Warning ModuleNotOffered: module watch is mandatory and installed without a request: remove it from spec.modules, which has no effect on it"}},
+			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")).
+				ask("watch", unmanaged),
+			want: []string{
+				"watch@1.0.0 mandatory",
+				"Warning ModuleNotOffered: module watch is mandatory and installed without a request: remove it from " +
+					"spec.modules, which has no effect on it",
+			}},
 		"A mandatory module is upgraded": {
-			world: newWorld().template("watch", "1.0.0").template("watch", "1.1.0").meta("watch").edit(mandatoryMeta("1.0.0")),
-			then:  func(w *world) { w.edit(mandatoryMeta("1.1.0")) }, want: []string{"watch@1.1.0 mandatory"}},
+			world: newWorld().template("watch", "1.0.0").template("watch", "1.1.0").meta("watch").
+				edit(mandatoryMeta("1.0.0")),
+			then: func(w *world) { w.edit(mandatoryMeta("1.1.0")) }, want: []string{"watch@1.1.0 mandatory"}},
 		"A mandatory module is not downgraded": {
-			world: newWorld().template("watch", "1.0.0").template("watch", "1.1.0").meta("watch").edit(mandatoryMeta("1.1.0")),
-			then:  func(w *world) { w.edit(mandatoryMeta("1.0.0")) },
-			want:  []string{"watch@1.1.0 mandatory", "Warning OlderVersionAsked: module watch: stays at version 1.1.0: its mandatory version is 1.0.0, which is older"}},
+			world: newWorld().template("watch", "1.0.0").template("watch", "1.1.0").meta("watch").
+				edit(mandatoryMeta("1.1.0")),
+			then: func(w *world) { w.edit(mandatoryMeta("1.0.0")) },
+			want: []string{
+				"watch@1.1.0 mandatory",
+				"Warning OlderVersionAsked: module watch: stays at version 1.1.0: its mandatory version is 1.0.0, " +
+					"which is older",
+			}},
 		"A mandatory version without a ModuleTemplate is a problem": {
 			world: newWorld().meta("watch").edit(mandatoryMeta("1.0.0")),
-			want:  []string{"Warning TemplateMissing: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0"}},
+			want: []string{
+				"Warning TemplateMissing: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0",
+			}},
 		"A mandatory module whose ModuleTemplate vanishes keeps the last good Manifest": {
 			world: newWorld().template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("1.0.0")),
 			then:  func(w *world) { w.templates = nil },
-			want:  []string{"watch@1.0.0 mandatory", "Warning TemplateMissing: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0"}},
+			want: []string{
+				"watch@1.0.0 mandatory",
+				"Warning TemplateMissing: module watch: mandatory version 1.0.0 has no ModuleTemplate: add watch-1.0.0",
+			}},
 		"A mandatory module whose descriptor breaks keeps the last good Manifest": {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			then:  func(w *world) { w.templates[0].Spec.Descriptor.Raw = []byte(`{"meta":{"schemaVersion":"v9"}}`) },
@@ -197,56 +292,82 @@ func TestDesiredModules(t *testing.T) {
 			world: newWorld().template("watch", "1.0.0", mandatory, described("watch", "1.0.0")),
 			then:  func(w *world) { w.templates = nil }, want: []string{}},
 		"A release follows its prerelease": {
-			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0-rc").ask("keda"),
-			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0" }, want: []string{"keda@1.0.0 regular"}},
+			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0-rc").
+				ask("keda"),
+			then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0" },
+			want: []string{"keda@1.0.0 regular"}},
 		"A prerelease does not follow its release": {
-			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0").ask("keda"),
-			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0-rc" },
-			want:  []string{"keda@1.0.0 regular", `Warning OlderVersionAsked: module keda: stays at version 1.0.0: channel "regular" has 1.0.0-rc, which is older`}},
+			world: newWorld().template("keda", "1.0.0-rc").template("keda", "1.0.0").meta("keda", "regular=1.0.0").
+				ask("keda"),
+			then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.0.0-rc" },
+			want: []string{
+				"keda@1.0.0 regular",
+				`Warning OlderVersionAsked: module keda: stays at version 1.0.0: channel "regular" has 1.0.0-rc, which is older`,
+			}},
 		"A prerelease of the next version is an upgrade": {
-			world: newWorld().template("keda", "1.0.0").template("keda", "1.1.0-rc").meta("keda", "regular=1.0.0").ask("keda"),
-			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.1.0-rc" }, want: []string{"keda@1.1.0-rc regular"}},
+			world: newWorld().template("keda", "1.0.0").template("keda", "1.1.0-rc").meta("keda", "regular=1.0.0").
+				ask("keda"),
+			then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.1.0-rc" },
+			want: []string{"keda@1.1.0-rc regular"}},
 		"Versions are compared as numbers": {
-			world: newWorld().template("keda", "1.9.0").template("keda", "1.10.0").meta("keda", "regular=1.9.0").ask("keda"),
-			then:  func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.10.0" }, want: []string{"keda@1.10.0 regular"}},
+			world: newWorld().template("keda", "1.9.0").template("keda", "1.10.0").meta("keda", "regular=1.9.0").
+				ask("keda"),
+			then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.10.0" },
+			want: []string{"keda@1.10.0 regular"}},
 		"A module that was never there and is not managed is not installed": {
 			world: usual().askNothingBut("keda", unmanaged), want: []string{}},
 		"A module that is no longer managed stays, marked as such": {
-			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged) }, want: []string{"keda@1.0.0 regular unmanaged"}},
+			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged) },
+			want: []string{"keda@1.0.0 regular unmanaged"}},
 		"A module that is not managed is not upgraded": {
 			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged).channel("fast") },
 			want: []string{"keda@1.0.0 regular unmanaged"}},
 		"A module that is not managed has no problems": {
-			world: usual(), then: func(w *world) { broken(w, "1.0.0", "gone").askNothingBut("keda", unmanaged).channel("slow") },
+			world: usual(), then: func(w *world) {
+				broken(w, "1.0.0", "gone").askNothingBut("keda", unmanaged).channel("slow")
+			},
 			want: []string{"keda@1.0.0 regular unmanaged"}},
 		"A module that is managed again is what its channel says": {
-			world: leftAlone(usual()), then: func(w *world) { w.askNothingBut("keda").channel("fast") }, want: []string{"keda@1.1.0 fast"}},
+			world: leftAlone(usual()), then: func(w *world) { w.askNothingBut("keda").channel("fast") },
+			want: []string{"keda@1.1.0 fast"}},
 		"A module that is managed again and cannot be resolved is looked after as it was": {
 			world: leftAlone(usual()), then: func(w *world) { broken(w, "1.0.0", "gone").askNothingBut("keda") },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: gone"}},
 		"A module comes with its default CR": {
-			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").ask("keda"),
-			want:  []string{"keda@1.0.0 regular with Keda"}},
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").
+				ask("keda"),
+			want: []string{"keda@1.0.0 regular with Keda"}},
 		"A module whose default CR is ignored comes without": {
-			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").ask("keda", ignoringCR),
-			want:  []string{"keda@1.0.0 regular"}},
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").
+				ask("keda", ignoringCR),
+			want: []string{"keda@1.0.0 regular"}},
 		"A module asked for without a policy comes with its default CR": {
 			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").
 				ask("keda", func(m *v1beta2.Module) { m.CustomResourcePolicy = "" }),
 			want: []string{"keda@1.0.0 regular with Keda"}},
 		"A default CR without a kind is refused": {
-			world: newWorld().template("keda", "1.0.0", defaultCR("", "default")).meta("keda", "regular=1.0.0").ask("keda"),
-			want:  []string{"Error CatalogInvalid: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are required"}},
+			world: newWorld().template("keda", "1.0.0", defaultCR("", "default")).meta("keda", "regular=1.0.0").
+				ask("keda"),
+			want: []string{
+				"Error CatalogInvalid: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are " +
+					"required",
+			}},
 		"A default CR without a name is refused": {
-			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "")).meta("keda", "regular=1.0.0").ask("keda"),
-			want:  []string{"Error CatalogInvalid: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are required"}},
+			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "")).meta("keda", "regular=1.0.0").
+				ask("keda"),
+			want: []string{
+				"Error CatalogInvalid: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are " +
+					"required",
+			}},
 		"A default CR that nobody wants may be broken": {
-			world: newWorld().template("keda", "1.0.0", defaultCR("", "")).meta("keda", "regular=1.0.0").ask("keda", ignoringCR),
-			want:  []string{"keda@1.0.0 regular"}},
+			world: newWorld().template("keda", "1.0.0", defaultCR("", "")).meta("keda", "regular=1.0.0").
+				ask("keda", ignoringCR),
+			want: []string{"keda@1.0.0 regular"}},
 		"Content that changes under the same version is not followed": {
 			world: usual(), then: func(w *world) { w.content("keda", "1.0.0", "something else") },
 			want: []string{"keda@1.0.0 regular",
-				"Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0 changed its content under the same version: release a new version instead"}},
+				"Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0 changed its content " +
+					"under the same version: release a new version instead"}},
 		"Content that moves to another repository is followed": {
 			world: usual(), then: func(w *world) {
 				moved := w.contents[Ref{Component: prefix + "keda", Version: "1.0.0"}]
@@ -255,9 +376,10 @@ func TestDesiredModules(t *testing.T) {
 			},
 			want: []string{"keda@1.0.0 regular"}},
 		"A module's trouble leaves the others' upgrades alone": {
-			world: usual().template("mail", "1.0.0").template("mail", "1.1.0").meta("mail", "regular=1.0.0", "fast=1.1.0").ask("mail"),
-			then:  func(w *world) { broken(w, "1.1.0", "gone").channel("fast") },
-			want:  []string{"keda@1.0.0 regular", "mail@1.1.0 fast", "Error ComponentBroken: module keda: gone"}},
+			world: usual().template("mail", "1.0.0").template("mail", "1.1.0").
+				meta("mail", "regular=1.0.0", "fast=1.1.0").ask("mail"),
+			then: func(w *world) { broken(w, "1.1.0", "gone").channel("fast") },
+			want: []string{"keda@1.0.0 regular", "mail@1.1.0 fast", "Error ComponentBroken: module keda: gone"}},
 	} {
 		t.Run(name, c.check)
 	}
@@ -362,8 +484,10 @@ func TestManifestHasItsOriginAndNeeds(t *testing.T) {
 
 func TestCatalogShowsAvailableModules(t *testing.T) {
 	w := newWorld().template("open", "1.0.0").meta("open", "regular=1.0.0").
-		template("beta", "1.0.0").meta("beta", "regular=1.0.0").edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).
-		template("inner", "1.0.0").meta("inner", "regular=1.0.0").edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
+		template("beta", "1.0.0").meta("beta", "regular=1.0.0").
+		edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).
+		template("inner", "1.0.0").meta("inner", "regular=1.0.0").
+		edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
 		template("blue", "1.0.0").meta("blue", "regular=1.0.0").edit(selecting("blue", v1beta2.True)).
 		template("must", "1.0.0").meta("must").edit(mandatoryMeta("1.0.0")).
 		template("must-too", "1.0.0", mandatory, described("must-too", "1.0.0")).
@@ -376,8 +500,12 @@ func TestCatalogShowsAvailableModules(t *testing.T) {
 		"A Kyma without labels sees what is open": {nil, "older open-1.0.0", "open"},
 		"A beta Kyma sees beta modules too": {
 			[]string{v1beta2.LabelBeta}, "beta-1.0.0 older older-beta open-1.0.0", "beta open"},
-		"An internal Kyma sees internal modules too":       {[]string{v1beta2.LabelInternal}, "inner-1.0.0 older open-1.0.0", "inner open"},
-		"A selected Kyma sees the modules that select it":  {[]string{"blue"}, "blue-1.0.0 older open-1.0.0", "blue open"},
+		"An internal Kyma sees internal modules too": {
+			[]string{v1beta2.LabelInternal}, "inner-1.0.0 older open-1.0.0", "inner open",
+		},
+		"A selected Kyma sees the modules that select it": {
+			[]string{"blue"}, "blue-1.0.0 older open-1.0.0", "blue open",
+		},
 		"A label that nobody selects by shows nothing new": {[]string{"green"}, "older open-1.0.0", "open"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -401,7 +529,8 @@ func names(entries []bundle.CatalogEntry) string {
 }
 
 func TestUnresolvedRequestsAreKnown(t *testing.T) {
-	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").edit(mandatoryMeta("7.0.0"))
+	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").
+		edit(mandatoryMeta("7.0.0"))
 	if got := w.resolve(t).Asked; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
 		t.Errorf("asked %v", got)
 	}
@@ -409,7 +538,11 @@ func TestUnresolvedRequestsAreKnown(t *testing.T) {
 
 func TestNeedsAreTheComponentsThatResolveReads(t *testing.T) {
 	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
-	want := []Need{{Ref: Ref{Component: prefix + "keda", Version: "1.0.0"}}, {Ref: Ref{Component: prefix + "watch", Version: "2.0.0"}}}
+	want := []Need{
+		{Ref: Ref{Component: prefix + "keda", Version: "1.0.0"}}, {
+			Ref: Ref{Component: prefix + "watch", Version: "2.0.0"},
+		},
+	}
 	if got := Needs(w.request, w.snapshot(t)); !slices.Equal(got, want) {
 		t.Errorf("needs %v, want %v", got, want)
 	}
@@ -418,8 +551,9 @@ func TestNeedsAreTheComponentsThatResolveReads(t *testing.T) {
 func TestNoDocumentNamesItsRuntime(t *testing.T) {
 	w := usual()
 	w.request.Seed = w.request.Asked
-	w.request.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-secret", v1beta2.LabelInstanceID: "i-secret", v1beta2.LabelGlobalAccountID: "g-secret",
-		v1beta2.LabelSubaccountID: "s-secret", v1beta2.LabelBeta: v1beta2.True}
+	w.request.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-secret", v1beta2.LabelInstanceID: "i-secret",
+		v1beta2.LabelGlobalAccountID: "g-secret",
+		v1beta2.LabelSubaccountID:    "s-secret", v1beta2.LabelBeta: v1beta2.True}
 	result := w.resolve(t)
 	documents := encoded(t, result)
 	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
@@ -427,11 +561,14 @@ func TestNoDocumentNamesItsRuntime(t *testing.T) {
 			t.Errorf("%s", blob.Bytes)
 		}
 	}
-	if labels := result.State.Kyma.Labels; labels[v1beta2.LabelBeta] != v1beta2.True || labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma || labels[v1beta2.LabelWatchedBy] != v1beta2.ManagedByKyma {
+	if labels := result.State.Kyma.Labels; labels[v1beta2.LabelBeta] != v1beta2.True ||
+		labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma ||
+		labels[v1beta2.LabelWatchedBy] != v1beta2.ManagedByKyma {
 		t.Errorf("the seed's labels are %v", result.State.Kyma.Labels)
 	}
 	w.request.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
-	if labels := w.resolve(t).State.Kyma.Labels; labels[v1beta2.LabelGlobalAccountID] != "g-secret" || labels[v1beta2.LabelSubaccountID] != "" || labels[v1beta2.LabelBeta] != v1beta2.True {
+	if labels := w.resolve(t).State.Kyma.Labels; labels[v1beta2.LabelGlobalAccountID] != "g-secret" ||
+		labels[v1beta2.LabelSubaccountID] != "" || labels[v1beta2.LabelBeta] != v1beta2.True {
 		t.Errorf("the seed's labels with one that the operator carries are %v", labels)
 	}
 }
@@ -457,11 +594,17 @@ func TestRemovalsAreUnrequestedModules(t *testing.T) {
 		confirmed        map[string]bool
 		want             []string
 	}{
-		"Nothing installed leaves nothing to remove":       {nil, []string{"a"}, nil, nil},
-		"What is asked for stays":                          {[]string{"a"}, []string{"a"}, nil, nil},
-		"What is not asked for goes, once and sorted":      {[]string{"c", "b", "c"}, []string{"a"}, nil, []string{"b", "c"}},
-		"What was shown to be gone need not go again":      {[]string{"b", "c"}, nil, map[string]bool{"b": true}, []string{"c"}},
-		"What was denied to be gone is told to go further": {[]string{"b"}, nil, map[string]bool{"b": false}, []string{"b"}},
+		"Nothing installed leaves nothing to remove": {nil, []string{"a"}, nil, nil},
+		"What is asked for stays":                    {[]string{"a"}, []string{"a"}, nil, nil},
+		"What is not asked for goes, once and sorted": {
+			[]string{"c", "b", "c"}, []string{"a"}, nil, []string{"b", "c"},
+		},
+		"What was shown to be gone need not go again": {
+			[]string{"b", "c"}, nil, map[string]bool{"b": true}, []string{"c"},
+		},
+		"What was denied to be gone is told to go further": {
+			[]string{"b"}, nil, map[string]bool{"b": false}, []string{"b"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Removals(c.installed, c.asked, c.confirmed); !slices.Equal(got, c.want) {

@@ -20,15 +20,16 @@ func stay(all []wish, request Request) []wish {
 			at = len(all)
 			all = append(
 				all,
-				wish{module: v1beta2.Module{Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete}},
+				wish{
+					module: v1beta2.Module{
+						Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+					},
+				},
 			)
 		}
 		all[at].module.Managed, all[at].settling = true, request.Settling
-		all[at].err = reason.Errorf(
-			reason.RemovalHeld,
-			"module %s: its removal waits for an operator's approval: see `kcp-publisher removals`",
-			module,
-		)
+		all[at].err = reason.Errorf(reason.RemovalHeld,
+			"module %s: its removal waits for an operator's approval: see `kcp-publisher removals`", module)
 	}
 	return all
 }
@@ -49,13 +50,13 @@ func Keeps(request Request, snapshot *catalog.Snapshot, given map[string]string)
 		if channel == "" {
 			channel = request.Asked.Channel
 		}
-		if _, err := snapshot.At(module, channel, version, labels.Set(request.Labels)); err != nil && !catalog.Hidden(err) {
+		if _, err := snapshot.At(module, channel, version, labels.Set(request.Labels)); err != nil &&
+			!catalog.Hidden(err) {
 			channel = "" // the version may have been asked for by number
 		}
-		request.Last.Manifests = append(
-			request.Last.Manifests,
-			bundle.Manifest{Module: module, Channel: channel, Version: version},
-		)
+		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{
+			Module: module, Channel: channel, Version: version,
+		})
 	}
 	var kept []string
 	for _, w := range wishes(request, snapshot) {

@@ -17,7 +17,8 @@ func regional(used, text string) *world {
 	return newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationUsesValues, used),
 		func(t *v1beta2.ModuleTemplate) {
 			t.Spec.Data = &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "example.org/v1", "kind": "Keda", "metadata": map[string]any{"name": "default"}, "spec": map[string]any{"region": text},
+				"apiVersion": "example.org/v1", "kind": "Keda", "metadata": map[string]any{"name": "default"},
+				"spec": map[string]any{"region": text},
 			}}
 		}).meta("keda", "regular=1.0.0").template("nats", "1.0.0").meta("nats", "regular=1.0.0").ask("keda").ask("nats")
 }

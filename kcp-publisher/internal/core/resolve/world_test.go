@@ -70,7 +70,8 @@ func (w *world) older(name, module, channel, version string, changes ...func(*v1
 
 func descriptor(module, version string) []byte {
 	return []byte(
-		`{"meta":{"schemaVersion":"v2"},"component":{"name":"` + prefix + module + `","version":"` + version + `","resources":[]}}`,
+		`{"meta":{"schemaVersion":"v2"},"component":{"name":"` + prefix + module + `","version":"` + version +
+			`","resources":[]}}`,
 	)
 }
 
@@ -89,7 +90,8 @@ func (w *world) whole(module, version string, content Content) *world {
 
 func part(name string, kind v1beta2.ImageSpecType, mediaType, data string) Part {
 	return Part{Type: kind, Content: bundle.Content{
-		Name: name, Repository: "registry.example/modules", MediaType: mediaType, Digest: digest.FromString(data), SizeBytes: int64(len(data)),
+		Name: name, Repository: "registry.example/modules", MediaType: mediaType, Digest: digest.FromString(data),
+		SizeBytes: int64(len(data)),
 	}}
 }
 

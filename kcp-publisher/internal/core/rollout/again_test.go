@@ -93,7 +93,9 @@ func TestEndedRolloutIsRepeated(t *testing.T) {
 
 func TestRejectedVersionIsTheLastOneThatFailed(t *testing.T) {
 	rollout := func(revision int64, to string, state fleet.RolloutState) *fleet.Rollout {
-		r := &fleet.Rollout{Spec: fleet.RolloutSpec{Revision: revision, To: to}, Status: fleet.RolloutStatus{State: state}}
+		r := &fleet.Rollout{
+			Spec: fleet.RolloutSpec{Revision: revision, To: to}, Status: fleet.RolloutStatus{State: state},
+		}
 		r.Name = Name(keda, revision)
 		return r
 	}
@@ -101,8 +103,10 @@ func TestRejectedVersionIsTheLastOneThatFailed(t *testing.T) {
 		rollouts []*fleet.Rollout
 		want     string
 	}{
-		"no rollout":                  {nil, ""},
-		"rolled back":                 {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack)}, "keda-regular-1"},
+		"no rollout": {nil, ""},
+		"rolled back": {
+			[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutRolledBack)}, "keda-regular-1",
+		},
 		"stopped":                     {[]*fleet.Rollout{rollout(1, "2.0.0", fleet.RolloutStopped)}, "keda-regular-1"},
 		"another version rolled back": {[]*fleet.Rollout{rollout(1, "1.5.0", fleet.RolloutRolledBack)}, ""},
 		"rolled back, then retried": {[]*fleet.Rollout{
@@ -150,7 +154,8 @@ func TestNextRolloutGoesBackToTheVersionThatReachedEveryRuntime(t *testing.T) {
 		r := carriedOut("")
 		r.Spec.Waves[1].Soak, r.Spec.Waves[1].MaxDeferred = minutes(60), new(intstr.FromInt32(1))
 		for range 2 {
-			r.Status = Plan(first, r.Spec, r.Status, []Runtime{dev, c.prod}, Situation{Channel: "2.0.0", Now: noon}).Status
+			r.Status = Plan(first, r.Spec, r.Status, []Runtime{dev, c.prod},
+				Situation{Channel: "2.0.0", Now: noon}).Status
 		}
 		if r.Status.State != fleet.RolloutProgressing {
 			t.Fatalf("%s: the rollout is %s: %s", name, r.Status.State, r.Status.Message)

@@ -13,7 +13,8 @@ type Change struct{ Type, Reason, Note string }
 
 // Begun returns the change for a new rollout.
 func Begun(r *fleet.Rollout) []Change {
-	note := fmt.Sprintf("module %s goes from %s to %s in channel %s, by policy %s", r.Spec.Module, r.Spec.From, r.Spec.To, r.Spec.Channel, r.Spec.Policy)
+	note := fmt.Sprintf("module %s goes from %s to %s in channel %s, by policy %s", r.Spec.Module, r.Spec.From,
+		r.Spec.To, r.Spec.Channel, r.Spec.Policy)
 	return []Change{{corev1.EventTypeNormal, fleet.ReasonRolloutBegun, note}}
 }
 
@@ -26,10 +27,17 @@ func Changes(before, after fleet.RolloutStatus) []Change {
 			was = before.Waves[i]
 		}
 		if w.StartedAt != nil && was.StartedAt == nil && w.Total > 0 {
-			all = append(all, Change{corev1.EventTypeNormal, fleet.ReasonWaveStarted, fmt.Sprintf("wave %s begins: %d runtimes", w.Name, w.Total)})
+			all = append(all, Change{
+				corev1.EventTypeNormal, fleet.ReasonWaveStarted,
+				fmt.Sprintf("wave %s begins: %d runtimes", w.Name, w.Total),
+			})
 		}
 		if w.ProvenAt != nil && was.ProvenAt == nil && w.Total > 0 {
-			all = append(all, Change{corev1.EventTypeNormal, fleet.ReasonWaveProven, fmt.Sprintf("wave %s is proven: %d of %d runtimes are updated, %d failed, %d deferred", w.Name, w.Updated, w.Total, w.Failed, w.Deferred)})
+			all = append(all, Change{
+				corev1.EventTypeNormal, fleet.ReasonWaveProven,
+				fmt.Sprintf("wave %s is proven: %d of %d runtimes are updated, %d failed, %d deferred", w.Name,
+					w.Updated, w.Total, w.Failed, w.Deferred),
+			})
 		}
 	}
 	if after.State == before.State || before.State == "" && after.State == fleet.RolloutProgressing {

@@ -59,8 +59,10 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 		"a check is inconclusive and is measured": {nil, with(fine, blind), 5, going, blindInDev, false},
 		"a check stays inconclusive":              {nil, with(fine, blind), 15, waiting, blindInDev + orApprove, false},
 		"it stays so and the wave is approved":    {approve, with(fine, blind), 15, going, "wave production", true},
-		"the approval only started the wave":      {began, with(fine, blind), 15, waiting, blindInDev + orRemove, false},
-		"a result of another check":               {onlyErrors, with(fine, slow), 5, going, "wave production", true},
+		"the approval only started the wave": {
+			began, with(fine, blind), 15, waiting, blindInDev + orRemove, false,
+		},
+		"a result of another check": {onlyErrors, with(fine, slow), 5, going, "wave production", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := checkedWaves()

@@ -107,7 +107,8 @@ func (p *plan) tellFailures(runtimes []Runtime) {
 		}
 		if m.standing == failed && len(failures) < maxFailuresTold {
 			failures = append(failures, fleet.RuntimeFailure{
-				Runtime: runtimes[i].ID, Wave: p.spec.Waves[m.wave].Name, Reason: bundle.Bounded(m.reason, maxReasonBytes),
+				Runtime: runtimes[i].ID, Wave: p.spec.Waves[m.wave].Name,
+				Reason: bundle.Bounded(m.reason, maxReasonBytes),
 			})
 		}
 	}
@@ -139,7 +140,9 @@ func (p *plan) estimate(current int) {
 		}
 	}
 	work := max(p.situation.Now.Sub(started.Time)-soaked, 0)
-	left := time.Duration(float64(work) / float64(p.status.Updated) * float64(p.status.Total-p.status.Updated-p.status.Failed-p.status.Deferred))
+	left := time.Duration(
+		float64(work) / float64(p.status.Updated) * float64(
+			p.status.Total-p.status.Updated-p.status.Failed-p.status.Deferred))
 	end := metav1.NewTime(p.situation.Now.Add(left + soaks).Truncate(time.Minute).Add(time.Minute))
 	p.status.EstimatedEnd = &end
 }

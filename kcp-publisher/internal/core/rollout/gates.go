@@ -161,7 +161,9 @@ func (g Gates) Awaited() map[string]bool {
 // Given returns the rollouts that gave the modules of a bundle their versions. before is the record of the previous
 // bundle, nil for the first, and issued is the time of the bundle. The comparison uses the record, so a publisher that
 // died between the push and the record returns the same result.
-func (g Gates) Given(runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time) map[string]v1beta2.GivenVersion {
+func (g Gates) Given(
+	runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time,
+) map[string]v1beta2.GivenVersion {
 	given := map[string]v1beta2.GivenVersion{}
 	for _, m := range manifests {
 		if before != nil && before.Versions[m.Module] == m.Version {
@@ -176,7 +178,9 @@ func (g Gates) Given(runtime string, manifests []bundle.Manifest, before *v1beta
 		}
 		decided, _ := gate.decision(runtime)
 		if m.Version == gate.to || m.Version == gate.from && decided.Undo != "" {
-			given[m.Module] = v1beta2.GivenVersion{Rollout: gate.rollout, Time: metav1.NewTime(issued.Truncate(time.Second))}
+			given[m.Module] = v1beta2.GivenVersion{
+				Rollout: gate.rollout, Time: metav1.NewTime(issued.Truncate(time.Second)),
+			}
 		}
 	}
 	if len(given) == 0 {

@@ -4,7 +4,10 @@ import "testing"
 
 func TestGatesThatDecideTheSameAreTheSame(t *testing.T) {
 	gate := func(change func(*Gate)) Gates {
-		g := &Gate{rollout: "keda-regular-1", from: "1.0.0", to: "2.0.0", held: "held", decisions: []Decision{{Version: "1.0.0"}}, decided: map[string]int32{"one": 0}, awaited: []string{"one"}}
+		g := &Gate{
+			rollout: "keda-regular-1", from: "1.0.0", to: "2.0.0", held: "held",
+			decisions: []Decision{{Version: "1.0.0"}}, decided: map[string]int32{"one": 0}, awaited: []string{"one"},
+		}
 		change(g)
 		return Gates{keda: g}
 	}
@@ -36,11 +39,14 @@ func TestTextOfAHoldIsNotPartOfTheDecision(t *testing.T) {
 		before, after Decision
 		want          bool
 	}{
-		"another wave":          {held, Decision{Version: "1.0.0", Held: "wave two"}, true},
-		"it is not held":        {held, Decision{Version: "1.0.0"}, false},
-		"another version":       {held, Decision{Version: "2.0.0", Held: "wave one"}, false},
-		"it is taken back":      {held, Decision{Version: "1.0.0", Held: "wave one", Undo: "2.0.0"}, false},
-		"taken back, otherwise": {Decision{Version: "1.0.0", Held: "a", Undo: "2.0.0"}, Decision{Version: "1.0.0", Held: "b", Undo: "2.0.0"}, false},
+		"another wave":     {held, Decision{Version: "1.0.0", Held: "wave two"}, true},
+		"it is not held":   {held, Decision{Version: "1.0.0"}, false},
+		"another version":  {held, Decision{Version: "2.0.0", Held: "wave one"}, false},
+		"it is taken back": {held, Decision{Version: "1.0.0", Held: "wave one", Undo: "2.0.0"}, false},
+		"taken back, otherwise": {
+			Decision{Version: "1.0.0", Held: "a", Undo: "2.0.0"}, Decision{Version: "1.0.0", Held: "b", Undo: "2.0.0"},
+			false,
+		},
 	} {
 		if got := gate(c.before).Equal(gate(c.after), "one", "1.0.0"); got != c.want {
 			t.Errorf("%s: equal %v", what, got)
@@ -49,8 +55,13 @@ func TestTextOfAHoldIsNotPartOfTheDecision(t *testing.T) {
 }
 
 func TestRuntimesGivenTheVersionKeepIt(t *testing.T) {
-	held, undone := Decision{Version: "1.0.0", Held: "wave one"}, Decision{Version: "1.0.0", Undo: "2.0.0", Held: "taken back"}
-	gate := &Gate{from: "1.0.0", to: "2.0.0", held: "held", decisions: []Decision{held, undone}, decided: map[string]int32{"held": 0, "undone": 1}}
+	held, undone := Decision{Version: "1.0.0", Held: "wave one"}, Decision{
+		Version: "1.0.0", Undo: "2.0.0", Held: "taken back",
+	}
+	gate := &Gate{
+		from: "1.0.0", to: "2.0.0", held: "held", decisions: []Decision{held, undone},
+		decided: map[string]int32{"held": 0, "undone": 1},
+	}
 	for what, c := range map[string]struct {
 		runtime, own string
 		want         Decision
@@ -66,7 +77,8 @@ func TestRuntimesGivenTheVersionKeepIt(t *testing.T) {
 		if got := gate.Decide(c.runtime, c.own); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", what, got, c.want)
 		}
-		if open := (&Gate{to: "2.0.0", open: true}); gate.Equal(open, c.runtime, c.own) != (c.want == Decision{Version: "2.0.0"}) {
+		if open := (&Gate{to: "2.0.0", open: true}); gate.Equal(open, c.runtime,
+			c.own) != (c.want == Decision{Version: "2.0.0"}) {
 			t.Errorf("%s: it is taken for what an open gate decides, or not", what)
 		}
 		shown := c.want.Version

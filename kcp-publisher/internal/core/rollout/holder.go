@@ -48,7 +48,8 @@ func (h *Holder) Why(runtime *Runtime) string {
 	case h.readable && runtime.Version == h.plan.spec.To && (!back || !touched):
 		return ""
 	case back && !touched:
-		return fmt.Sprintf("rollout %s was rolled back: version %s goes to no further runtime", h.plan.name, h.plan.spec.To)
+		return fmt.Sprintf("rollout %s was rolled back: version %s goes to no further runtime", h.plan.name,
+			h.plan.spec.To)
 	case !h.readable:
 		return h.held[0]
 	}

@@ -13,6 +13,8 @@ func Impatient(course fleet.Course, quiet time.Duration) string {
 	if course.OfflineAfter.Duration > quiet {
 		return ""
 	}
-	return fmt.Sprintf("spec.offlineAfter is %s, and a runtime that works may be heard %s apart: rollouts count it as offline, and wait for its reports; set more than that, or let agents report "+
-		"more often with --agent-report-interval", course.OfflineAfter.Duration, quiet)
+	return fmt.Sprintf(
+		"spec.offlineAfter is %s, and a runtime that works may be heard %s apart: rollouts count it as offline, and "+
+			"wait for its reports; set more than that, or let agents report "+
+			"more often with --agent-report-interval", course.OfflineAfter.Duration, quiet)
 }

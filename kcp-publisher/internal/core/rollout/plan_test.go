@@ -20,21 +20,34 @@ func minutes(n int) metav1.Duration { return metav1.Duration{Duration: time.Dura
 
 // twoWaves is development first, then all others.
 func twoWaves() fleet.RolloutSpec {
-	return fleet.RolloutSpec{Policy: "careful", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0", To: "2.0.0", Course: fleet.Course{
-		Waves: []fleet.Wave{
-			{Name: "development", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "dev"}}, Deadline: minutes(10), FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady}},
-			{Name: "production", Percent: new(int32(100)), Deadline: minutes(10), FailsOn: []fleet.Symptom{fleet.SymptomError}},
-		},
-		OfflineAfter: minutes(15),
-	}}
+	return fleet.RolloutSpec{Policy: "careful", Module: "keda", Channel: "regular", Revision: 1, From: "1.0.0",
+		To: "2.0.0", Course: fleet.Course{
+			Waves: []fleet.Wave{
+				{
+					Name:     "development",
+					Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "dev"}},
+					Deadline: minutes(10), FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
+				},
+				{
+					Name: "production", Percent: new(int32(100)), Deadline: minutes(10),
+					FailsOn: []fleet.Symptom{fleet.SymptomError},
+				},
+			},
+			OfflineAfter: minutes(15),
+		}}
 }
 
 func at(id, stage, version string) Runtime {
-	return Runtime{ID: id, Labels: map[string]string{"stage": stage}, Heard: noon, Version: version, Current: true, State: v1beta2.StateReady}
+	return Runtime{
+		ID: id, Labels: map[string]string{"stage": stage}, Heard: noon, Version: version, Current: true,
+		State: v1beta2.StateReady,
+	}
 }
 
 func given(r Runtime, minutesAgo int) Runtime {
-	r.Version, r.Given = "2.0.0", &v1beta2.GivenVersion{Rollout: first, Time: metav1.NewTime(noon.Add(-time.Duration(minutesAgo) * time.Minute))}
+	r.Version, r.Given = "2.0.0", &v1beta2.GivenVersion{
+		Rollout: first, Time: metav1.NewTime(noon.Add(-time.Duration(minutesAgo) * time.Minute)),
+	}
 	return r
 }
 
@@ -46,31 +59,93 @@ func TestStandingOfARuntime(t *testing.T) {
 		message string
 		next    bool // production may have the version
 	}{
-		"ready in exactly the bundle it was given":                        {func(*Runtime) {}, fleet.RolloutProgressing, "production", true},
-		"ready in another bundle":                                         {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-12*time.Minute) }, fleet.RolloutProgressing, "0 of 1", false},
-		"ready once and republished since":                                {func(r *Runtime) { r.Current, r.Given.Ready = false, true }, fleet.RolloutProgressing, "production", true},
-		"ready once and in trouble now":                                   {func(r *Runtime) { r.Given.Ready, r.State = true, v1beta2.StateError }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
-		"in trouble":                                                      {func(r *Runtime) { r.State = v1beta2.StateError }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
-		"in trouble in another bundle":                                    {func(r *Runtime) { r.State, r.Current, r.Given.Time = v1beta2.StateError, false, metav1.NewTime(noon) }, fleet.RolloutProgressing, "0 of 1", false},
-		"a warning that is no failure":                                    {func(r *Runtime) { r.State, r.Given.Time = v1beta2.StateWarning, metav1.NewTime(noon) }, fleet.RolloutProgressing, "0 of 1", false},
-		"not ready after its deadline, and heard":                         {func(r *Runtime) { r.State = v1beta2.StateProcessing }, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
-		"not ready at its deadline, and not heard since":                  {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-11*time.Minute) }, fleet.RolloutProgressing, "0 of 1", false},
-		"silent for longer than it may be":                                {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-time.Hour) }, fleet.RolloutProgressing, "0 of 1", false},
-		"at the version already, and not from this rollout":               {func(r *Runtime) { r.Given = nil }, fleet.RolloutProgressing, "production", true},
-		"ahead of the version, which it shows nothing of":                 {func(r *Runtime) { r.Version, r.Given = "3.0.0", nil }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
-		"at the version by a rollout that was superseded, and not ready":  {func(r *Runtime) { r.Given.Rollout, r.Current = "another", false }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
-		"at the version by a rollout that was superseded, and in trouble": {func(r *Runtime) { r.Given.Rollout, r.State = "another", v1beta2.StateError }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
-		"not ready after its deadline, and nothing can be published":      {func(r *Runtime) { r.Current, r.Unpublishable = false, true }, fleet.RolloutProgressing, "0 of 1", false},
-		"at the version by one superseded, ready once and in trouble now": {func(r *Runtime) { r.Given.Rollout, r.Given.Ready, r.State = "another", true, v1beta2.StateError }, fleet.RolloutWaiting, "none shows that 2.0.0 works", false},
-		"at the version by a rollout that was superseded, and ready":      {func(r *Runtime) { r.Given.Rollout = "another" }, fleet.RolloutProgressing, "production", true},
+		"ready in exactly the bundle it was given": {
+			func(*Runtime) {}, fleet.RolloutProgressing, "production", true,
+		},
+		"ready in another bundle": {
+			func(r *Runtime) {
+				r.Current, r.Heard = false, noon.Add(-12*time.Minute)
+			}, fleet.RolloutProgressing, "0 of 1", false,
+		},
+		"ready once and republished since": {
+			func(r *Runtime) { r.Current, r.Given.Ready = false, true }, fleet.RolloutProgressing, "production", true,
+		},
+		"ready once and in trouble now": {
+			func(r *Runtime) {
+				r.Given.Ready, r.State = true, v1beta2.StateError
+			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
+		},
+		"in trouble": {
+			func(r *Runtime) {
+				r.State = v1beta2.StateError
+			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
+		},
+		"in trouble in another bundle": {
+			func(r *Runtime) {
+				r.State, r.Current, r.Given.Time = v1beta2.StateError, false, metav1.NewTime(noon)
+			}, fleet.RolloutProgressing, "0 of 1", false,
+		},
+		"a warning that is no failure": {
+			func(r *Runtime) {
+				r.State, r.Given.Time = v1beta2.StateWarning, metav1.NewTime(noon)
+			}, fleet.RolloutProgressing, "0 of 1", false,
+		},
+		"not ready after its deadline, and heard": {
+			func(r *Runtime) {
+				r.State = v1beta2.StateProcessing
+			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
+		},
+		"not ready at its deadline, and not heard since": {
+			func(r *Runtime) {
+				r.Current, r.Heard = false, noon.Add(-11*time.Minute)
+			}, fleet.RolloutProgressing, "0 of 1", false,
+		},
+		"silent for longer than it may be": {
+			func(r *Runtime) {
+				r.Current, r.Heard = false, noon.Add(-time.Hour)
+			}, fleet.RolloutProgressing, "0 of 1", false,
+		},
+		"at the version already, and not from this rollout": {
+			func(r *Runtime) { r.Given = nil }, fleet.RolloutProgressing, "production", true,
+		},
+		"ahead of the version, which it shows nothing of": {
+			func(r *Runtime) {
+				r.Version, r.Given = "3.0.0", nil
+			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
+		},
+		"at the version by a rollout that was superseded, and not ready": {
+			func(r *Runtime) {
+				r.Given.Rollout, r.Current = "another", false
+			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
+		},
+		"at the version by a rollout that was superseded, and in trouble": {
+			func(r *Runtime) {
+				r.Given.Rollout, r.State = "another", v1beta2.StateError
+			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
+		},
+		"not ready after its deadline, and nothing can be published": {
+			func(r *Runtime) { r.Current, r.Unpublishable = false, true }, fleet.RolloutProgressing, "0 of 1", false,
+		},
+		"at the version by one superseded, ready once and in trouble now": {
+			func(r *Runtime) {
+				r.Given.Rollout, r.Given.Ready, r.State = "another", true, v1beta2.StateError
+			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
+		},
+		"at the version by a rollout that was superseded, and ready": {
+			func(r *Runtime) { r.Given.Rollout = "another" }, fleet.RolloutProgressing, "production", true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := dev
 			g := *dev.Given
 			r.Given = &g
 			c.change(&r)
-			started := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}, Situation{Channel: "2.0.0", Now: noon.Add(-20 * time.Minute)})
-			step := Plan(first, twoWaves(), started.Status, []Runtime{r, at("prod", "prod", "1.0.0")}, Situation{Channel: "2.0.0", Now: noon})
+			started := Plan(first, twoWaves(), fleet.RolloutStatus{},
+				[]Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}, Situation{
+					Channel: "2.0.0", Now: noon.Add(-20 * time.Minute),
+				})
+			step := Plan(first, twoWaves(), started.Status, []Runtime{r, at("prod", "prod", "1.0.0")},
+				Situation{Channel: "2.0.0", Now: noon})
 			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
 				t.Errorf("the rollout is %s: %s", step.Status.State, step.Status.Message)
 			}
@@ -94,13 +169,31 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 		message  string
 		fresh    string // what a new runtime may have
 	}{
-		"never tried":               {twoWaves(), false, ahead, fleet.RolloutWaiting, "2 runtimes have 2.0.0 or a newer version already, and none shows that 2.0.0 works", "1.0.0"},
-		"approved":                  {approved, false, ahead, fleet.RolloutSucceeded, "no runtime had to be updated", ""},
-		"proven before":             {twoWaves(), true, ahead, fleet.RolloutSucceeded, "no runtime had to be updated", ""},
-		"one has it, and is ready":  {twoWaves(), false, []Runtime{ahead[0], at("prod", "prod", "2.0.0")}, fleet.RolloutSucceeded, "no runtime had to be updated", ""},
-		"nobody follows it":         {twoWaves(), false, nil, fleet.RolloutSucceeded, "no runtime had to be updated", ""},
-		"some have to be given it":  {twoWaves(), false, []Runtime{at("dev", "dev", "1.0.0"), ahead[1]}, fleet.RolloutProgressing, "wave development", "1.0.0"},
-		"those after have the last": {twoWaves(), true, []Runtime{ahead[0], at("prod", "prod", "1.0.0")}, fleet.RolloutProgressing, "wave production", "2.0.0"},
+		"never tried": {
+			twoWaves(), false, ahead, fleet.RolloutWaiting,
+			"2 runtimes have 2.0.0 or a newer version already, and none shows that 2.0.0 works", "1.0.0",
+		},
+		"approved": {
+			approved, false, ahead, fleet.RolloutSucceeded, "no runtime had to be updated", "",
+		},
+		"proven before": {
+			twoWaves(), true, ahead, fleet.RolloutSucceeded, "no runtime had to be updated", "",
+		},
+		"one has it, and is ready": {
+			twoWaves(), false, []Runtime{ahead[0], at("prod", "prod", "2.0.0")}, fleet.RolloutSucceeded,
+			"no runtime had to be updated", "",
+		},
+		"nobody follows it": {
+			twoWaves(), false, nil, fleet.RolloutSucceeded, "no runtime had to be updated", "",
+		},
+		"some have to be given it": {
+			twoWaves(), false, []Runtime{at("dev", "dev", "1.0.0"), ahead[1]}, fleet.RolloutProgressing,
+			"wave development", "1.0.0",
+		},
+		"those after have the last": {
+			twoWaves(), true, []Runtime{ahead[0], at("prod", "prod", "1.0.0")}, fleet.RolloutProgressing,
+			"wave production", "2.0.0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			situation := Situation{Channel: "2.0.0", Proven: c.proven, Now: noon}
@@ -140,11 +233,15 @@ func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 				r = given(r, c.minutesAgo)
 				r.Given.Rollout = "the-one-before"
 			}
-			step := Plan(first, soaking, fleet.RolloutStatus{}, []Runtime{r, at("prod", "prod", "1.0.0")}, Situation{Channel: "2.0.0", Proven: c.proven, Now: noon})
+			step := Plan(first, soaking, fleet.RolloutStatus{}, []Runtime{r, at("prod", "prod", "1.0.0")},
+				Situation{Channel: "2.0.0", Proven: c.proven, Now: noon})
 			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
-				t.Errorf("production may have %s, and the rollout says: %s", step.Decisions[1].Version, step.Status.Message)
+				t.Errorf("production may have %s, and the rollout says: %s", step.Decisions[1].Version,
+					step.Status.Message)
 			}
-			if !c.next && (step.Status.Waves[0].State != fleet.WaveSoaking || !strings.Contains(step.Status.Message, "is watched before the next one starts")) {
+			if !c.next &&
+				(step.Status.Waves[0].State != fleet.WaveSoaking ||
+					!strings.Contains(step.Status.Message, "is watched before the next one starts")) {
 				t.Errorf("the wave is %s, and the rollout says: %s", step.Status.Waves[0].State, step.Status.Message)
 			}
 		})
@@ -158,14 +255,25 @@ func TestRollbackEndsWithReports(t *testing.T) {
 		change func(*Runtime)
 		want   fleet.RolloutState
 	}{
-		"it has its last good version":               {func(*Runtime) {}, fleet.RolloutRolledBack},
-		"it has not said so yet":                     {func(r *Runtime) { r.Current = false }, fleet.RolloutRollingBack},
-		"it waits for a window, with an older one":   {func(r *Runtime) { r.Current, r.Waits = false, true }, fleet.RolloutRolledBack},
-		"it is silent":                               {func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack},
-		"it was told long ago and reports something": {func(r *Runtime) { r.Current, r.Given.Time = false, metav1.NewTime(noon.Add(-time.Hour)) }, fleet.RolloutRolledBack},
+		"it has its last good version": {func(*Runtime) {}, fleet.RolloutRolledBack},
+		"it has not said so yet": {
+			func(r *Runtime) { r.Current = false }, fleet.RolloutRollingBack,
+		},
+		"it waits for a window, with an older one": {
+			func(r *Runtime) { r.Current, r.Waits = false, true }, fleet.RolloutRolledBack,
+		},
+		"it is silent": {
+			func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
+		},
+		"it was told long ago and reports something": {
+			func(r *Runtime) {
+				r.Current, r.Given.Time = false, metav1.NewTime(noon.Add(-time.Hour))
+			}, fleet.RolloutRolledBack,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0")}, Situation{Channel: "2.0.0", Now: noon.Add(-5 * time.Minute)})
+			before := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0")},
+				Situation{Channel: "2.0.0", Now: noon.Add(-5 * time.Minute)})
 			r := given(at("dev", "dev", ""), 1)
 			back := Plan(first, undone, before.Status, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
 			r.Version = "1.0.0"
@@ -182,10 +290,14 @@ func TestRollbackEndsWithReports(t *testing.T) {
 // application was that of the revision before, healthy and in sync, and so the step counted as done before it began.
 func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	status := fleet.RolloutStatus{}
-	stale := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")} // healthy and in sync, with the version before
+	// healthy and in sync, with the version before
+	stale := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}
 	for minute := range 30 {
-		step := Plan(first, twoWaves(), status, stale, Situation{Channel: "2.0.0", Now: noon.Add(time.Duration(minute) * time.Second)})
-		if step.Decisions[0].Version != "2.0.0" || step.Decisions[1].Version != "1.0.0" || step.Status.Waves[1].StartedAt != nil {
+		step := Plan(first, twoWaves(), status, stale, Situation{
+			Channel: "2.0.0", Now: noon.Add(time.Duration(minute) * time.Second),
+		})
+		if step.Decisions[0].Version != "2.0.0" || step.Decisions[1].Version != "1.0.0" ||
+			step.Status.Waves[1].StartedAt != nil {
 			t.Fatalf("pass %d: decisions %+v", minute, step.Decisions)
 		}
 		status = step.Status
@@ -193,11 +305,13 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	// The bundle is out; the report is still of the one before, and says Ready.
 	stale[0] = given(stale[0], 0)
 	stale[0].Current = false
-	if step := Plan(first, twoWaves(), status, stale, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "1.0.0" {
+	if step := Plan(first, twoWaves(), status, stale,
+		Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "1.0.0" {
 		t.Error("a report about the bundle before let production go")
 	}
 	stale[0].Current = true
-	if step := Plan(first, twoWaves(), status, stale, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "2.0.0" {
+	if step := Plan(first, twoWaves(), status, stale,
+		Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "2.0.0" {
 		t.Errorf("development is ready and production is held: %+v", step.Status)
 	}
 }
@@ -211,7 +325,8 @@ func TestCanariesStayTheSame(t *testing.T) {
 			runtimes[i] = at(fmt.Sprint("runtime-", i), "prod", "1.0.0")
 		}
 		chosen := map[string]bool{}
-		for i, d := range Plan(first, spec, fleet.RolloutStatus{}, runtimes, Situation{Channel: "2.0.0", Now: noon}).Decisions {
+		for i, d := range Plan(first, spec, fleet.RolloutStatus{}, runtimes,
+			Situation{Channel: "2.0.0", Now: noon}).Decisions {
 			if d.Version == "2.0.0" {
 				chosen[runtimes[i].ID] = true
 			}
@@ -239,14 +354,18 @@ func TestInvalidCourseHoldsEverything(t *testing.T) {
 	for field, spoil := range map[string]func(*fleet.Wave){
 		"spec.waves[0].maxFailures": func(w *fleet.Wave) { w.MaxFailures = new(intstr.FromString("many")) },
 		"spec.waves[0].selector": func(w *fleet.Wave) {
-			w.Selector = &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: "Is"}}}
+			w.Selector = &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "stage", Operator: "Is"}},
+			}
 		},
 		"spec.waves[1].name": func(w *fleet.Wave) { w.Name = "production" },
 	} {
 		spec := twoWaves()
 		spoil(&spec.Waves[0])
-		step := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0")}, Situation{Channel: "2.0.0", Now: noon})
-		if step.Status.State != fleet.RolloutWaiting || !strings.HasPrefix(step.Status.Message, field) || step.Decisions[0].Version != "1.0.0" {
+		step := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0")},
+			Situation{Channel: "2.0.0", Now: noon})
+		if step.Status.State != fleet.RolloutWaiting || !strings.HasPrefix(step.Status.Message, field) ||
+			step.Decisions[0].Version != "1.0.0" {
 			t.Errorf("%s: %s %q, %+v", field, step.Status.State, step.Status.Message, step.Decisions)
 		}
 	}
@@ -257,7 +376,8 @@ func TestWavesNeedReportsReadSinceTheStart(t *testing.T) {
 	spec.Waves[0].Soak = minutes(10)
 	canary := given(at("dev", "dev", ""), 20)
 	canary.Given.Ready = true
-	soaking := Plan(first, spec, carriedOut("").Status, []Runtime{canary, everyone[1]}, Situation{Channel: "2.0.0", Now: noon})
+	soaking := Plan(first, spec, carriedOut("").Status, []Runtime{canary, everyone[1]},
+		Situation{Channel: "2.0.0", Now: noon})
 	started := noon.Add(10 * time.Minute) // nobody worked meanwhile
 	for what, c := range map[string]struct {
 		unnoted time.Time
@@ -267,14 +387,26 @@ func TestWavesNeedReportsReadSinceTheStart(t *testing.T) {
 		message string
 		proven  bool
 	}{
-		"its report is still to be read":     {started, v1beta2.StateReady, time.Second, fleet.RolloutProgressing, "wave development: the reports of 1 updated runtimes are still to be read", false},
-		"it was read, and is good":           {time.Time{}, v1beta2.StateReady, time.Second, fleet.RolloutProgressing, "wave production: 0 of 1", true},
-		"it was read, and the canary broke":  {time.Time{}, v1beta2.StateError, time.Second, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false},
-		"it cannot be read for offlineAfter": {started, v1beta2.StateReady, 16 * time.Minute, fleet.RolloutProgressing, "wave production: 0 of 1", true},
+		"its report is still to be read": {
+			started, v1beta2.StateReady, time.Second, fleet.RolloutProgressing,
+			"wave development: the reports of 1 updated runtimes are still to be read", false,
+		},
+		"it was read, and is good": {
+			time.Time{}, v1beta2.StateReady, time.Second, fleet.RolloutProgressing, "wave production: 0 of 1", true,
+		},
+		"it was read, and the canary broke": {
+			time.Time{}, v1beta2.StateError, time.Second, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
+		},
+		"it cannot be read for offlineAfter": {
+			started, v1beta2.StateReady, 16 * time.Minute, fleet.RolloutProgressing, "wave production: 0 of 1", true,
+		},
 	} {
 		canary.Heard, canary.Unnoted, canary.State = noon, c.unnoted, c.state
-		step := Plan(first, spec, soaking.Status, []Runtime{canary, everyone[1]}, Situation{Channel: "2.0.0", Now: started.Add(c.after)})
-		if proven := step.Status.Waves[0].ProvenAt != nil; proven != c.proven || step.Status.State != c.want || !strings.Contains(step.Status.Message, c.message) {
+		step := Plan(first, spec, soaking.Status, []Runtime{canary, everyone[1]}, Situation{
+			Channel: "2.0.0", Now: started.Add(c.after),
+		})
+		if proven := step.Status.Waves[0].ProvenAt != nil; proven != c.proven || step.Status.State != c.want ||
+			!strings.Contains(step.Status.Message, c.message) {
 			t.Errorf("%s: proven %v, the rollout is %s: %s", what, proven, step.Status.State, step.Status.Message)
 		}
 	}

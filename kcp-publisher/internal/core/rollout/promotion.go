@@ -30,7 +30,9 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	if len(rollouts) == 0 {
 		return nil
 	}
-	return slices.MaxFunc(rollouts, func(a, b *fleet.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
+	return slices.MaxFunc(rollouts, func(a, b *fleet.Rollout) int {
+		return cmp.Compare(a.Spec.Revision, b.Spec.Revision)
+	})
 }
 
 // Newer returns the name of the newest rollout of the track, empty if it is this one. Only the newest can be undone.
@@ -38,7 +40,8 @@ func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
 	newest := than
 	for i := range all {
 		r := &all[i]
-		if r.Spec.Module == than.Spec.Module && r.Spec.Channel == than.Spec.Channel && r.Spec.Revision > newest.Spec.Revision {
+		if r.Spec.Module == than.Spec.Module && r.Spec.Channel == than.Spec.Channel &&
+			r.Spec.Revision > newest.Spec.Revision {
 			newest = r
 		}
 	}
@@ -57,7 +60,9 @@ func Name(track Track, revision int64) string {
 
 // Next returns the rollout that the publisher must create for the channel's version, nil if the newest rollout covers
 // it. runtimes are the runtimes that follow the track.
-func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime) *fleet.RolloutSpec {
+func Next(
+	policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime,
+) *fleet.RolloutSpec {
 	from, revision := "", int64(1)
 	if newest == nil {
 		from = mostCommon(version, runtimes)
@@ -83,7 +88,8 @@ func Next(policy *fleet.RolloutPolicy, track Track, version string, newest *flee
 // had another version since this one ended.
 func repeatable(ended *fleet.Rollout) bool {
 	state := ended.Status.State
-	return (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) && (ended.Spec.Retry || ended.Status.ReleasedAt != nil)
+	return (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) &&
+		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
 // releasable reports whether a rollout holds a version that its channel does not have.

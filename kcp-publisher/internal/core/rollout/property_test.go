@@ -71,7 +71,8 @@ func TestRandomHistoriesKeepEveryPromise(t *testing.T) {
 			all.Wait()
 			t.Logf("%d succeeded, %d were rolled back", ended.Load(), back.Load())
 			if !t.Failed() && count >= histories && (ended.Load() < count/10 || back.Load() < count/25) {
-				t.Errorf("of %d histories %d succeeded and %d were rolled back: they prove too little", count, ended.Load(), back.Load())
+				t.Errorf("of %d histories %d succeeded and %d were rolled back: they prove too little", count,
+					ended.Load(), back.Load())
 			}
 		})
 	}
@@ -102,10 +103,13 @@ func (w *world) live() {
 		if newest := Newest(w.rollouts); newest != nil {
 			newest.Spec.Paused = false
 			for _, wave := range newest.Spec.Waves {
-				newest.Spec.ApprovedWaves = append(newest.Spec.ApprovedWaves[:len(newest.Spec.ApprovedWaves):len(newest.Spec.ApprovedWaves)], wave.Name)
+				newest.Spec.ApprovedWaves = append(
+					newest.Spec.ApprovedWaves[:len(newest.Spec.ApprovedWaves):len(newest.Spec.ApprovedWaves)],
+					wave.Name)
 			}
 			again := newest.Spec.To == w.channel && repeatable(newest)
-			if Finished(newest.Status.State) && !again && (newest.Spec.To == w.channel || newest.Spec.From == w.channel) {
+			if Finished(newest.Status.State) && !again &&
+				(newest.Spec.To == w.channel || newest.Spec.From == w.channel) {
 				w.settled(newest)
 				return
 			}
@@ -118,7 +122,8 @@ func (w *world) live() {
 		w.now = w.now.Add(time.Minute)
 	}
 	newest := Newest(w.rollouts)
-	w.fail("reports stopped failing an hour ago and %s is still %s: %s", newest.Name, newest.Status.State, newest.Status.Message)
+	w.fail("reports stopped failing an hour ago and %s is still %s: %s", newest.Name, newest.Status.State,
+		newest.Status.Message)
 }
 
 // stir is a minute in which anything happens.
@@ -237,7 +242,8 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		if broken {
 			failing[n]++
 		}
-		may := step.Decisions != nil && step.Decisions[i].Version == r.Spec.To && m.known.Versions[keda.Module] != r.Spec.To
+		may := step.Decisions != nil && step.Decisions[i].Version == r.Spec.To &&
+			m.known.Versions[keda.Module] != r.Spec.To
 		granted := may && !contains(before, n, m.id)
 		if granted {
 			fresh[n]++
@@ -245,7 +251,8 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 				w.fail("%s: %s may have the version although its agent does not support checks", r.Name, m.id)
 			}
 			if step.Status.Waves[n].StartedAt == nil || !active || r.Spec.Paused || quiet || m.refuses {
-				w.fail("%s: %s may have the version although its wave did not start, the rollout rests, it is silent, or nothing can be published to it", r.Name, m.id)
+				w.fail("%s: %s may have the version although its wave did not start, the rollout rests, it is "+
+					"silent, or nothing can be published to it", r.Name, m.id)
 			}
 		}
 		if may || mine && !ready && !broken && !quiet && !late {
@@ -268,7 +275,8 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 					bound = scaledDown(limit.String(), int(step.Status.Waves[other].Total))
 				}
 				if failed > bound {
-					w.fail("%s: wave %d goes on although %d runtimes of wave %d failed and %d may", r.Name, n, failed, other, bound)
+					w.fail("%s: wave %d goes on although %d runtimes of wave %d failed and %d may", r.Name, n, failed,
+						other, bound)
 				}
 			}
 		}
@@ -287,7 +295,9 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 			later++
 		}
 		if p.members[i].wave == wave && aside {
-			if has == r.Spec.To && (m.known.Given[keda.Module].Rollout == "" || m.known.Given[keda.Module].Ready || facts[i].Current && facts[i].State == v1beta2.StateReady) {
+			if has == r.Spec.To &&
+				(m.known.Given[keda.Module].Rollout == "" || m.known.Given[keda.Module].Ready || facts[i].Current &&
+					facts[i].State == v1beta2.StateReady) {
 				shown++
 			} else {
 				unshown++
@@ -300,7 +310,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 		w.checkChecks(r, wave, m, has)
 		unread := !m.looked && w.now.Sub(w.began) <= r.Spec.OfflineAfter.Duration
 		failed := facts[i].Current && facts[i].State == v1beta2.StateError
-		if given := facts[i].Given; unread && given != nil && given.Rollout == r.Name && given.Ready && has == r.Spec.To && !failed {
+		if given := facts[i].Given; unread && given != nil && given.Rollout == r.Name && given.Ready &&
+			has == r.Spec.To && !failed {
 			w.fail("%s: wave %d is proven before the report of %s was read", r.Name, wave, m.id)
 		}
 		// A publisher that dies between push and status leaves it to the next rollout of the version to note who gave it.
@@ -317,8 +328,10 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 			w.fail("%s: wave %d is proven and selects no runtime", r.Name, wave)
 		}
 	}
-	if concerned == 0 && unshown > 0 && shown == 0 && later > 0 && !w.shown(r.Spec.To) && !slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name) {
-		w.fail("%s: wave %d is proven, its %d runtimes show nothing of it, and nobody approved it", r.Name, wave, unshown)
+	if concerned == 0 && unshown > 0 && shown == 0 && later > 0 && !w.shown(r.Spec.To) &&
+		!slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name) {
+		w.fail("%s: wave %d is proven, its %d runtimes show nothing of it, and nobody approved it", r.Name, wave,
+			unshown)
 	}
 	if concerned > 0 && said == 0 {
 		w.fail("%s: wave %d of %d runtimes is proven and none of them said that it is ready", r.Name, wave, concerned)
@@ -363,17 +376,21 @@ func approvedWithoutChecks(r *fleet.Rollout, wave int) bool {
 
 // checkBelief makes the same step again: a restart decides the same, and what a report says of another bundle means
 // nothing.
-func (w *world) checkBelief(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation Situation) {
+func (w *world) checkBelief(
+	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation Situation,
+) {
 	lies := append([]Runtime(nil), facts...)
 	for i := range lies {
 		if !lies[i].Current {
-			lies[i].State = []v1beta2.State{v1beta2.StateReady, v1beta2.StateError, v1beta2.StateWarning}[w.random.IntN(3)]
+			lies[i].State = []v1beta2.State{v1beta2.StateReady, v1beta2.StateError,
+				v1beta2.StateWarning}[w.random.IntN(3)]
 		}
 	}
 	if other := Plan(r.Name, r.Spec, before, lies, situation); !reflect.DeepEqual(step, other) {
 		w.fail("%s: a report that is not about the published bundle changed\n%+v\nto\n%+v", r.Name, step, other)
 	}
-	if again := Plan(r.Name, r.Spec, step.Status, facts, situation); !reflect.DeepEqual(step.Decisions, again.Decisions) || step.Status.State != again.Status.State {
+	if again := Plan(r.Name, r.Spec, step.Status, facts, situation); !reflect.DeepEqual(step.Decisions,
+		again.Decisions) || step.Status.State != again.Status.State {
 		w.fail("%s: a restart decides otherwise:\n%+v\n%+v", r.Name, step, again)
 	}
 }
@@ -403,7 +420,9 @@ func (w *world) promoteSurely() {
 	for i, m := range w.machines {
 		facts[i] = w.fact(m)
 	}
-	step := Plan(newest.Name, newest.Spec, newest.Status, facts, Situation{Channel: w.channel, Proven: proven(newest, w.rollouts), Now: w.now})
+	step := Plan(newest.Name, newest.Spec, newest.Status, facts, Situation{
+		Channel: w.channel, Proven: proven(newest, w.rollouts), Now: w.now,
+	})
 	newest.Status, w.gates = step.Status, Gates{keda: NewGate(newest, step, facts)}
 }
 

@@ -114,7 +114,9 @@ type plan struct {
 }
 
 // Plan decides the next step of a rollout. Equal arguments give equal steps: the status is the rollout's only memory.
-func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation) Step {
+func Plan(
+	name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation,
+) Step {
 	p := newPlan(name, spec, before, situation)
 	if err := Check(spec.Course); err != nil {
 		return p.stuck(runtimes, err)
@@ -133,7 +135,9 @@ func Plan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runti
 
 func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, situation Situation) *plan {
 	status, downwards := *before.DeepCopy(), bundle.Older(spec.To, spec.From)
-	return &plan{name: name, spec: spec, status: status, before: status.State, situation: situation, downwards: downwards}
+	return &plan{
+		name: name, spec: spec, status: status, before: status.State, situation: situation, downwards: downwards,
+	}
 }
 
 // awaited returns which runtimes the rollout waits for.
@@ -206,7 +210,8 @@ func (p *plan) steer() {
 
 // release records that the channel has another version than the one that the rollout holds.
 func (p *plan) release() {
-	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" && releasable(s.State, p.spec.To, p.situation.Channel) {
+	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" &&
+		releasable(s.State, p.spec.To, p.situation.Channel) {
 		now := p.stamp()
 		s.ReleasedAt = &now
 	}
@@ -279,7 +284,8 @@ func (p *plan) advance() {
 			return
 		}
 		if waits := p.waits(i); waits != "" && !p.spec.Paused {
-			s.State, p.status.State, p.status.Message = fleet.WaveWaiting, fleet.RolloutWaiting, "wave "+s.Name+" "+waits
+			s.State, p.status.State, p.status.Message = fleet.WaveWaiting, fleet.RolloutWaiting,
+				"wave "+s.Name+" "+waits
 			return
 		}
 		if s.StartedAt == nil {
@@ -322,7 +328,9 @@ func (p *plan) waits(wave int) string {
 	case p.empty(wave):
 		return "selects no runtime: label runtimes, correct its selector in spec.waves, or approve it"
 	case untried > 0:
-		return fmt.Sprintf("waits for its approval: %d runtimes have %s or a newer version already, and none shows that %s works", untried, p.spec.To, p.spec.To)
+		return fmt.Sprintf(
+			"waits for its approval: %d runtimes have %s or a newer version already, and none shows that %s works",
+			untried, p.spec.To, p.spec.To)
 	case p.spec.Waves[wave].Approval && p.status.Waves[wave].StartedAt == nil:
 		return "waits for its approval"
 	}

@@ -65,7 +65,9 @@ const keptRollouts = 10
 
 // Look decides the next step of the rollouts of all tracks. A track without followers, or whose channel has no
 // version, does not change: absent runtimes prove nothing.
-func Look(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time) Round {
+func Look(
+	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
+) Round {
 	byTrack := tracked(rollouts)
 	tracks := map[Track]bool{}
 	for track := range byTrack {
@@ -84,7 +86,9 @@ func Look(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers ma
 	return round
 }
 
-func (r *Round) track(track Track, policy *fleet.RolloutPolicy, own []*fleet.Rollout, seen Followers, followed bool, now time.Time) {
+func (r *Round) track(
+	track Track, policy *fleet.RolloutPolicy, own []*fleet.Rollout, seen Followers, followed bool, now time.Time,
+) {
 	newest := Newest(own)
 	if !followed {
 		if newest != nil {
@@ -171,8 +175,10 @@ func conditions(before []metav1.Condition, status fleet.RolloutStatus, now time.
 	after := slices.Clone(before)
 	set := func(kind string, is metav1.ConditionStatus) {
 		meta.SetStatusCondition(&after, metav1.Condition{
-			Type: kind, Status: is, Reason: cmp.Or(string(status.State), string(fleet.RolloutProgressing)), Message: status.Message,
-			ObservedGeneration: status.ObservedGeneration, LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
+			Type: kind, Status: is, Reason: cmp.Or(string(status.State), string(fleet.RolloutProgressing)),
+			Message:            status.Message,
+			ObservedGeneration: status.ObservedGeneration,
+			LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 		})
 	}
 	switch status.State {
@@ -193,7 +199,9 @@ func (r *Round) forget(own []*fleet.Rollout) {
 	if len(own) <= keptRollouts {
 		return
 	}
-	oldest := slices.SortedFunc(slices.Values(own), func(a, b *fleet.Rollout) int { return cmp.Compare(b.Spec.Revision, a.Spec.Revision) })
+	oldest := slices.SortedFunc(slices.Values(own), func(a, b *fleet.Rollout) int {
+		return cmp.Compare(b.Spec.Revision, a.Spec.Revision)
+	})
 	for _, old := range oldest[keptRollouts:] {
 		if Finished(old.Status.State) {
 			r.Forget = append(r.Forget, old)

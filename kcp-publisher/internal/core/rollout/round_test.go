@@ -51,19 +51,50 @@ func TestRounds(t *testing.T) {
 		// dev and prod are what a runtime of that name may have; empty when there is no gate.
 		dev, prod string
 	}{
-		"Without a policy there is no gate":                          {followers: following("2.0.0")},
-		"A channel that nobody is behind of needs no rollout":        {policies: policies("careful"), followers: following("1.0.0")},
-		"A promotion makes a rollout, and its first wave may go":     {policies: policies("careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0", prod: "1.0.0"},
-		"Of two policies the first by name counts":                   {policies: policies("slow", "careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0", prod: "1.0.0"},
-		"A rollout goes on although its policy is gone":              {rollouts: []fleet.Rollout{carriedOut("")}, followers: following("2.0.0"), dev: "2.0.0", prod: "1.0.0"},
-		"So does the promotion after it":                             {rollouts: []fleet.Rollout{carriedOut("")}, followers: following("3.0.0"), made: "keda-regular-2", dev: "3.0.0", prod: "1.0.0"},
-		"What was stopped stays stopped without its policy":          {rollouts: []fleet.Rollout{carriedOut(fleet.RolloutStopped)}, followers: following("2.0.0"), dev: "1.0.0", prod: "1.0.0"},
-		"The next promotion after that asks for no waves any more":   {rollouts: []fleet.Rollout{carriedOut(fleet.RolloutStopped)}, followers: following("3.0.0")},
-		"With its policy the next promotion goes in waves":           {policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRolledBack)}, followers: following("3.0.0"), made: "keda-regular-2", dev: "3.0.0", prod: "1.0.0"},
-		"A track that nobody is seen to follow stands still":         {policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut("")}, dev: "1.0.0", prod: "1.0.0"},
-		"While a rollback is under way a new promotion has to wait":  {policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRollingBack)}, followers: following("3.0.0"), dev: "1.0.0", prod: "1.0.0"},
-		"A rollout that somebody deletes counts as gone":             {rollouts: []fleet.Rollout{deleted(carriedOut(""))}, followers: following("2.0.0")},
-		"A rollout that succeeded lets everybody have what it moved": {policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutSucceeded)}, followers: following("2.0.0"), dev: "2.0.0", prod: "2.0.0"},
+		"Without a policy there is no gate": {followers: following("2.0.0")},
+		"A channel that nobody is behind of needs no rollout": {
+			policies: policies("careful"), followers: following("1.0.0"),
+		},
+		"A promotion makes a rollout, and its first wave may go": {
+			policies: policies("careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0",
+			prod: "1.0.0",
+		},
+		"Of two policies the first by name counts": {
+			policies: policies("slow", "careful"), followers: following("2.0.0"), made: "keda-regular-1", dev: "2.0.0",
+			prod: "1.0.0",
+		},
+		"A rollout goes on although its policy is gone": {
+			rollouts: []fleet.Rollout{carriedOut("")}, followers: following("2.0.0"), dev: "2.0.0", prod: "1.0.0",
+		},
+		"So does the promotion after it": {
+			rollouts: []fleet.Rollout{carriedOut("")}, followers: following("3.0.0"), made: "keda-regular-2",
+			dev: "3.0.0", prod: "1.0.0",
+		},
+		"What was stopped stays stopped without its policy": {
+			rollouts: []fleet.Rollout{carriedOut(fleet.RolloutStopped)}, followers: following("2.0.0"), dev: "1.0.0",
+			prod: "1.0.0",
+		},
+		"The next promotion after that asks for no waves any more": {
+			rollouts: []fleet.Rollout{carriedOut(fleet.RolloutStopped)}, followers: following("3.0.0"),
+		},
+		"With its policy the next promotion goes in waves": {
+			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRolledBack)},
+			followers: following("3.0.0"), made: "keda-regular-2", dev: "3.0.0", prod: "1.0.0",
+		},
+		"A track that nobody is seen to follow stands still": {
+			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut("")}, dev: "1.0.0", prod: "1.0.0",
+		},
+		"While a rollback is under way a new promotion has to wait": {
+			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRollingBack)},
+			followers: following("3.0.0"), dev: "1.0.0", prod: "1.0.0",
+		},
+		"A rollout that somebody deletes counts as gone": {
+			rollouts: []fleet.Rollout{deleted(carriedOut(""))}, followers: following("2.0.0"),
+		},
+		"A rollout that succeeded lets everybody have what it moved": {
+			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutSucceeded)},
+			followers: following("2.0.0"), dev: "2.0.0", prod: "2.0.0",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			round := Look(c.policies, c.rollouts, c.followers, noon)
@@ -81,7 +112,8 @@ func TestRounds(t *testing.T) {
 			if gate == nil {
 				return
 			}
-			if dev, prod := gate.Decide("dev", "1.0.0"), gate.Decide("prod", "1.0.0"); dev.Version != c.dev || prod.Version != c.prod {
+			if dev, prod := gate.Decide("dev", "1.0.0"), gate.Decide("prod", "1.0.0"); dev.Version != c.dev ||
+				prod.Version != c.prod {
 				t.Errorf("dev may have %+v, prod %+v", dev, prod)
 			}
 			for i, r := range round.Create {
@@ -117,8 +149,10 @@ func TestUnchangedFactsWriteNothing(t *testing.T) {
 func TestRestartedPublisherSupersedesLater(t *testing.T) {
 	older, newer := carriedOut(""), carriedOut("")
 	newer.Name, newer.Spec.Revision, newer.Spec.To, newer.Status = "keda-regular-2", 2, "3.0.0", fleet.RolloutStatus{}
-	round := Look(policies("careful"), []fleet.Rollout{older, newer}, map[Track]Followers{keda: {"3.0.0", everyone}}, noon)
-	if len(round.Create) > 0 || len(round.Update) != 2 || round.Update[1].Name != first || round.Update[1].Status.State != fleet.RolloutSuperseded {
+	round := Look(policies("careful"), []fleet.Rollout{older, newer}, map[Track]Followers{keda: {"3.0.0", everyone}},
+		noon)
+	if len(round.Create) > 0 || len(round.Update) != 2 || round.Update[1].Name != first ||
+		round.Update[1].Status.State != fleet.RolloutSuperseded {
 		t.Errorf("%+v", round.Update)
 	}
 }
@@ -144,7 +178,8 @@ func TestOldRolloutsAreForgotten(t *testing.T) {
 func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
 	back := given(at("dev", "dev", ""), 30)
 	back.Version = "1.0.0" // given back by the rollout of the same name that was deleted
-	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{back, everyone[1]}, Situation{Channel: "2.0.0", Now: noon})
+	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{back, everyone[1]},
+		Situation{Channel: "2.0.0", Now: noon})
 	if step.Decisions[0].Version != "2.0.0" || step.Status.Waves[0].Total != 1 {
 		t.Errorf("%+v, %+v", step.Decisions[0], step.Status.Waves[0])
 	}
@@ -153,7 +188,8 @@ func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
 func TestUpgradeThatWaitsForAWindowIsDeferred(t *testing.T) {
 	waits := given(at("dev", "dev", ""), 20) // longer than its deadline
 	waits.Current, waits.Waits = false, true
-	step := Plan(first, twoWaves(), carriedOut("").Status, []Runtime{waits, everyone[1]}, Situation{Channel: "2.0.0", Now: noon})
+	step := Plan(first, twoWaves(), carriedOut("").Status, []Runtime{waits, everyone[1]},
+		Situation{Channel: "2.0.0", Now: noon})
 	if w := step.Status.Waves[0]; w.Deferred != 1 || w.Failed != 0 || step.Decisions[1].Version != "1.0.0" {
 		t.Errorf("%+v, %+v", w, step.Decisions[1])
 	}
@@ -171,7 +207,9 @@ func TestImpossibleRollbackDoesNotBlockOthers(t *testing.T) {
 		minutes int
 		want    fleet.RolloutState
 	}{{9, fleet.RolloutRollingBack}, {11, fleet.RolloutRolledBack}} {
-		later := Plan(first, twoWaves(), back.Status, runtimes, Situation{Channel: "2.0.0", Now: noon.Add(time.Duration(c.minutes) * time.Minute)})
+		later := Plan(first, twoWaves(), back.Status, runtimes, Situation{
+			Channel: "2.0.0", Now: noon.Add(time.Duration(c.minutes) * time.Minute),
+		})
 		if d := later.Decisions[0]; later.Status.State != c.want || d.Version != "1.0.0" || d.Undo != "2.0.0" {
 			t.Errorf("after %d minutes it is %s and decides %+v", c.minutes, later.Status.State, d)
 		}
@@ -185,20 +223,24 @@ func TestRolledBackRolloutKeepsItsFailures(t *testing.T) {
 	}
 	broken := given(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
-	going := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
+	going := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]},
+		Situation{Channel: "2.0.0", Now: noon}).Status
 	back := given(at("dev", "dev", ""), 1)
 	back.Version = "1.0.0"
 	done := Plan(first, twoWaves(), going, []Runtime{back, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
 	if done.State != fleet.RolloutRolledBack || done.Failed != 1 || done.Reverted != 1 || len(done.Failures) != 1 {
-		t.Errorf("it is %s: %d failed, %d went back, failures %+v", done.State, done.Failed, done.Reverted, done.Failures)
+		t.Errorf("it is %s: %d failed, %d went back, failures %+v", done.State, done.Failed, done.Reverted,
+			done.Failures)
 	}
 }
 
 func TestToolsThatWaitReadARolloutTruly(t *testing.T) {
 	for state, want := range map[fleet.RolloutState]status.Status{
-		fleet.RolloutProgressing: status.InProgressStatus, fleet.RolloutPaused: status.InProgressStatus, fleet.RolloutWaiting: status.InProgressStatus,
-		fleet.RolloutRollingBack: status.InProgressStatus, fleet.RolloutStopped: status.FailedStatus, fleet.RolloutRolledBack: status.FailedStatus,
-		fleet.RolloutSucceeded: status.CurrentStatus, fleet.RolloutSuperseded: status.CurrentStatus,
+		fleet.RolloutProgressing: status.InProgressStatus, fleet.RolloutPaused: status.InProgressStatus,
+		fleet.RolloutWaiting:     status.InProgressStatus,
+		fleet.RolloutRollingBack: status.InProgressStatus, fleet.RolloutStopped: status.FailedStatus,
+		fleet.RolloutRolledBack: status.FailedStatus,
+		fleet.RolloutSucceeded:  status.CurrentStatus, fleet.RolloutSuperseded: status.CurrentStatus,
 	} {
 		var round Round
 		rollout := carriedOut("")
@@ -235,8 +277,11 @@ func TestChangesAreReportedOnce(t *testing.T) {
 	}
 	broken := given(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
-	stopped := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
-	if got := Changes(started, stopped); len(got) != 1 || got[0].Type != "Warning" || got[0].Reason != "RolloutRollingBack" || got[0].Note != "wave development failed: 1 of 1 runtimes failed, maxFailures allows 0" {
+	stopped := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]},
+		Situation{Channel: "2.0.0", Now: noon}).Status
+	if got := Changes(started, stopped); len(got) != 1 || got[0].Type != "Warning" ||
+		got[0].Reason != "RolloutRollingBack" ||
+		got[0].Note != "wave development failed: 1 of 1 runtimes failed, maxFailures allows 0" {
 		t.Errorf("at the end: %+v", got)
 	}
 	if got := Changes(stopped, stopped); len(got) > 0 {
@@ -271,7 +316,8 @@ func BenchmarkLook(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if round := Look(policy, rollouts, followers, noon.Add(time.Minute)); len(round.Gates) != 50 || len(round.Update) != 50 {
+		if round := Look(policy, rollouts, followers, noon.Add(time.Minute)); len(round.Gates) != 50 ||
+			len(round.Update) != 50 {
 			b.Fatalf("%d gates, %d updates", len(round.Gates), len(round.Update))
 		}
 	}
@@ -280,7 +326,11 @@ func BenchmarkLook(b *testing.B) {
 func TestTrackAtRestNeedsNoDecision(t *testing.T) {
 	policy := policies("careful")
 	ended := func(change func(*fleet.Rollout)) []fleet.Rollout {
-		r := fleet.Rollout{Spec: fleet.RolloutSpec{Module: keda.Module, Channel: keda.Channel, Revision: 1, From: "1.0.0", To: "2.0.0"}}
+		r := fleet.Rollout{
+			Spec: fleet.RolloutSpec{
+				Module: keda.Module, Channel: keda.Channel, Revision: 1, From: "1.0.0", To: "2.0.0",
+			},
+		}
 		r.Status.State = fleet.RolloutSucceeded
 		change(&r)
 		return []fleet.Rollout{r}
@@ -290,14 +340,20 @@ func TestTrackAtRestNeedsNoDecision(t *testing.T) {
 		rollouts []fleet.Rollout
 		want     bool
 	}{
-		"no policy, no rollout":         {nil, nil, true},
-		"a policy and no rollout":       {policy, nil, false},
-		"it has succeeded":              {policy, ended(func(*fleet.Rollout) {}), true},
-		"it is undone":                  {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
-		"the channel moved on":          {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
-		"it was stopped":                {policy, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutStopped }), false},
-		"it is under way, no policy":    {nil, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutProgressing }), false},
-		"it succeeded and is forgotten": {policy, ended(func(r *fleet.Rollout) { r.DeletionTimestamp = &metav1.Time{Time: noon} }), false},
+		"no policy, no rollout":   {nil, nil, true},
+		"a policy and no rollout": {policy, nil, false},
+		"it has succeeded":        {policy, ended(func(*fleet.Rollout) {}), true},
+		"it is undone":            {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
+		"the channel moved on":    {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
+		"it was stopped": {
+			policy, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutStopped }), false,
+		},
+		"it is under way, no policy": {
+			nil, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutProgressing }), false,
+		},
+		"it succeeded and is forgotten": {
+			policy, ended(func(r *fleet.Rollout) { r.DeletionTimestamp = &metav1.Time{Time: noon} }), false,
+		},
 	} {
 		if got := AtRest(c.policies, c.rollouts)(keda, "2.0.0"); got != c.want {
 			t.Errorf("%s: %t", name, got)

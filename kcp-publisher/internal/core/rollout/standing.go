@@ -179,7 +179,9 @@ func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
 	case r.Unpublishable:
 		m.standing = inFlight // its reports are not recorded until then
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
-		m.standing, m.reason = failed, fmt.Sprintf("it is not ready %s after it was given the version: %s", p.spec.Waves[m.wave].Deadline.Duration, lateReason(r))
+		m.standing, m.reason = failed,
+			fmt.Sprintf("it is not ready %s after it was given the version: %s", p.spec.Waves[m.wave].Deadline.Duration,
+				lateReason(r))
 	default:
 		m.standing = inFlight
 	}

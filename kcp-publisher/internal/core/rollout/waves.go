@@ -49,12 +49,14 @@ func Check(course fleet.Course) error {
 		for _, bound := range []struct {
 			field string
 			value *intstr.IntOrString
-		}{{"maxConcurrent", w.MaxConcurrent}, {"minReady", w.MinReady}, {"maxFailures", w.MaxFailures}, {"maxDeferred", w.MaxDeferred}} {
+		}{{"maxConcurrent", w.MaxConcurrent}, {"minReady", w.MinReady}, {"maxFailures", w.MaxFailures},
+			{"maxDeferred", w.MaxDeferred}} {
 			if bound.value == nil {
 				continue
 			}
 			if n, err := intstr.GetScaledValueFromIntOrPercent(bound.value, 100, true); err != nil || n < 0 {
-				return fmt.Errorf("waves[%d].%s: %q is neither a number nor a percentage such as \"10%%\"", i, bound.field, bound.value.String())
+				return fmt.Errorf("waves[%d].%s: %q is neither a number nor a percentage such as \"10%%\"", i,
+					bound.field, bound.value.String())
 			}
 		}
 		if err := bundle.CheckChecks(w.Checks, false); err != nil {
@@ -174,7 +176,9 @@ func (p *plan) fixPlaces(runtimes []Runtime) {
 	slices.SortFunc(left, func(a, b int) int { return cmp.Compare(p.members[a].place, p.members[b].place) })
 	for i, w := range p.spec.Waves {
 		if w.Selector != nil {
-			left = slices.DeleteFunc(left, func(r int) bool { return p.waves[i].selector.Matches(labels.Set(runtimes[r].Labels)) })
+			left = slices.DeleteFunc(left, func(r int) bool {
+				return p.waves[i].selector.Matches(labels.Set(runtimes[r].Labels))
+			})
 			continue
 		}
 		take := 0
@@ -253,7 +257,8 @@ func (w *wave) unready() string {
 	case w.updated+w.measuring < need:
 		return fmt.Sprintf("%d of %d runtimes are updated, %d have to be", w.updated, w.total, need)
 	case w.deferred > w.maxDeferred:
-		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, maxDeferred allows %d", w.deferred, w.total, w.maxDeferred)
+		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, maxDeferred allows %d",
+			w.deferred, w.total, w.maxDeferred)
 	}
 	return ""
 }

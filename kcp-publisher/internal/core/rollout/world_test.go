@@ -59,7 +59,10 @@ type reported struct {
 }
 
 func (w *world) fact(m *machine) Runtime {
-	r := Runtime{ID: m.id, Labels: m.labels, Heard: m.heard, Version: m.known.Versions[keda.Module], Current: m.said == m.knownDigest, State: m.saidState}
+	r := Runtime{
+		ID: m.id, Labels: m.labels, Heard: m.heard, Version: m.known.Versions[keda.Module],
+		Current: m.said == m.knownDigest, State: m.saidState,
+	}
 	if given, ok := m.known.Given[keda.Module]; ok {
 		r.Given = &given
 	}
@@ -113,7 +116,8 @@ func newWorld(random *rand.Rand) *world {
 
 func newMachine(number int, version string) *machine {
 	return &machine{
-		id: fmt.Sprint("r-", number), version: version, online: true, mood: v1beta2.StateReady, result: v1beta2.CheckPassed,
+		id: fmt.Sprint("r-", number), version: version, online: true, mood: v1beta2.StateReady,
+		result:  v1beta2.CheckPassed,
 		bundles: map[int]string{}, readyBy: map[string]bool{},
 	}
 }
@@ -134,7 +138,8 @@ func (w *world) course() fleet.Course {
 	}
 	for i := range 1 + w.random.IntN(3) {
 		wave := fleet.Wave{
-			AllowEmpty: w.chance(30), Name: fmt.Sprint("w", i), Deadline: metav1.Duration{Duration: 5 * time.Minute}, FailsOn: []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
+			AllowEmpty: w.chance(30), Name: fmt.Sprint("w", i), Deadline: metav1.Duration{Duration: 5 * time.Minute},
+			FailsOn:       []fleet.Symptom{fleet.SymptomError, fleet.SymptomNotReady},
 			MaxConcurrent: amount(), MaxFailures: amount(), MaxDeferred: amount(), Approval: w.chance(15),
 			Soak: metav1.Duration{Duration: time.Duration(w.random.IntN(3)) * time.Minute},
 		}
@@ -173,8 +178,10 @@ func (w *world) publish(m *machine) {
 	switch {
 	case d.Version == m.version:
 	case m.version == "":
-		if newest := Newest(w.rollouts); newest != nil && !w.shown(d.Version) && (Finished(newest.Status.State) || newest.Status.State == fleet.RolloutWaiting) {
-			w.fail("%s is new and gets %s, which no runtime was ever ready with, and %s is %s", m.id, d.Version, newest.Name, newest.Status.State)
+		if newest := Newest(w.rollouts); newest != nil && !w.shown(d.Version) &&
+			(Finished(newest.Status.State) || newest.Status.State == fleet.RolloutWaiting) {
+			w.fail("%s is new and gets %s, which no runtime was ever ready with, and %s is %s", m.id, d.Version,
+				newest.Name, newest.Status.State)
 		}
 		m.version, m.givenBy = d.Version, gate.rollout
 		w.push(m)
@@ -264,11 +271,13 @@ func (w *world) promote() {
 		next := &fleet.Rollout{Spec: *spec}
 		next.Name = Name(keda, spec.Revision)
 		if !w.shown(spec.From) {
-			w.fail("%s goes back to %s, which no runtime was ever ready with, and nobody approved it", next.Name, spec.From)
+			w.fail("%s goes back to %s, which no runtime was ever ready with, and nobody approved it", next.Name,
+				spec.From)
 		}
 		w.rollouts = append(w.rollouts, next)
 		if newest != nil && !Finished(newest.Status.State) {
-			newest.Status = Plan(newest.Name, newest.Spec, newest.Status, facts, Situation{Newer: next.Name, Channel: w.channel, Now: w.now}).Status
+			newest.Status = Plan(newest.Name, newest.Spec, newest.Status, facts,
+				Situation{Newer: next.Name, Channel: w.channel, Now: w.now}).Status
 		}
 		newest = next
 	}

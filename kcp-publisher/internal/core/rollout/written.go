@@ -18,7 +18,9 @@ func NewestOfAll(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 // Written returns the gates of recorded rollouts for some of their runtimes. A shard sees only its own runtimes, and
 // it decides for each as the Round that wrote the rollouts did: the waves, their progress and the grants are in the
 // rollouts, and the other facts belong to the runtime itself.
-func Written(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time) Gates {
+func Written(
+	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
+) Gates {
 	gates, known := Gates{}, places{}
 	for track, own := range tracked(rollouts) {
 		newest := Newest(own)
@@ -30,7 +32,9 @@ func Written(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
 			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
 		default:
-			gates[track] = NewGate(newest, written(newest, seen.Runtimes, Situation{Channel: seen.Channel, Now: now, places: known}), seen.Runtimes)
+			gates[track] = NewGate(newest,
+				written(newest, seen.Runtimes, Situation{Channel: seen.Channel, Now: now, places: known}),
+				seen.Runtimes)
 		}
 	}
 	return gates
@@ -64,6 +68,7 @@ func (p *plan) grantWritten(number int, runtimes []Runtime) {
 	}
 	for r := range p.members {
 		m := &p.members[r]
-		m.granted = m.granted || m.wave == number && (m.standing == waiting || m.standing == silent) && slices.Contains(wave.Granted, runtimes[r].ID)
+		m.granted = m.granted || m.wave == number && (m.standing == waiting || m.standing == silent) &&
+			slices.Contains(wave.Granted, runtimes[r].ID)
 	}
 }

@@ -25,14 +25,17 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 		for _, fact := range part {
 			want, got := all.Decide(fact.ID, fact.Version), gate.Decide(fact.ID, fact.Version)
 			if got != want {
-				w.fail("%s: a part of the fleet decides %+v for %s, want %+v: %+v", r.Name, got, fact.ID, want, step.Status)
+				w.fail("%s: a part of the fleet decides %+v for %s, want %+v: %+v", r.Name, got, fact.ID, want,
+					step.Status)
 			}
 			if got := gate.Shown(fact.ID, fact.Version, w.channel); got != all.Shown(fact.ID, fact.Version, w.channel) {
-				w.fail("%s: a part of the fleet shows %s the version %s, want %s", r.Name, fact.ID, got, all.Shown(fact.ID, fact.Version, w.channel))
+				w.fail("%s: a part of the fleet shows %s the version %s, want %s", r.Name, fact.ID, got,
+					all.Shown(fact.ID, fact.Version, w.channel))
 			}
 		}
 		if want, got := all.Decide("unknown", "1.0.0"), gate.Decide("unknown", "1.0.0"); got != want {
-			w.fail("%s: a part of the fleet decides %+v for a runtime that nobody knows yet, want %+v", r.Name, got, want)
+			w.fail("%s: a part of the fleet decides %+v for a runtime that nobody knows yet, want %+v", r.Name, got,
+				want)
 		}
 	}
 	w.checkEarlier(r, written, facts)
@@ -43,7 +46,8 @@ func (w *world) checkEarlier(r *fleet.Rollout, written []fleet.Rollout, facts []
 	written[0].Status = fleet.RolloutStatus{}
 	gate := Written(nil, written, map[Track]Followers{keda: {Channel: w.channel, Runtimes: facts}}, w.now)[keda]
 	for _, fact := range facts {
-		if d := gate.Decide(fact.ID, fact.Version); d.Version == r.Spec.To && fact.Version != r.Spec.To && !bundle.Older(r.Spec.To, r.Spec.From) {
+		if d := gate.Decide(fact.ID, fact.Version); d.Version == r.Spec.To && fact.Version != r.Spec.To &&
+			!bundle.Older(r.Spec.To, r.Spec.From) {
 			w.fail("%s: %s is given %s before the first step is written", r.Name, fact.ID, d.Version)
 		}
 	}

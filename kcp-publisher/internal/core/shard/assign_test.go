@@ -53,7 +53,8 @@ func TestMembersKeepFairShares(t *testing.T) {
 			}
 		}
 		if moved != surplus {
-			t.Fatalf("%d shards move although no more than %d are too many where they are: %v of %v to %v", moved, surplus, n, held, to)
+			t.Fatalf("%d shards move although no more than %d are too many where they are: %v of %v to %v", moved,
+				surplus, n, held, to)
 		}
 		if again := Assign(n, to, members); !maps.Equal(again, to) {
 			t.Fatalf("what was assigned is assigned otherwise: %v, then %v", to, again)

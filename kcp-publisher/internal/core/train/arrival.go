@@ -9,11 +9,7 @@ import (
 
 // arrival returns the expected time of the promotion, zero if a condition depends on more than time.
 func (c *chain) arrival(
-	entry *fleet.TrainVersion,
-	channel *fleet.TrainChannel,
-	to string,
-	after *fleet.TrainVersion,
-	waits []wait,
+	entry *fleet.TrainVersion, channel *fleet.TrainChannel, to string, after *fleet.TrainVersion, waits []wait,
 ) time.Time {
 	at := c.Now
 	later := func(t time.Time) {

@@ -13,10 +13,9 @@ var operatorReasons = []v1alpha1.WaitReason{
 
 // Blocked returns the positions of a policy that need an operator.
 func Blocked(p *v1alpha1.PromotionPolicy) []Position {
-	return slices.DeleteFunc(
-		Show(p).Versions,
-		func(at Position) bool { return !slices.Contains(operatorReasons, at.Reason) },
-	)
+	return slices.DeleteFunc(Show(p).Versions, func(at Position) bool {
+		return !slices.Contains(operatorReasons, at.Reason)
+	})
 }
 
 // NewlyBlocked returns the positions that need an operator after a change of the policy's status, and did not need one

@@ -30,14 +30,8 @@ func versionsOf(positions []Position) (versions string) {
 }
 
 func TestBlockedPositionsNeedAnOperator(t *testing.T) {
-	p := waiting(
-		v1alpha1.WaitTimeNotReached,
-		v1alpha1.WaitTooManyFailures,
-		v1alpha1.WaitPolicyHeld,
-		v1alpha1.WaitPromoted,
-		v1alpha1.WaitChannelMissing,
-		v1alpha1.WaitArrived,
-	)
+	p := waiting(v1alpha1.WaitTimeNotReached, v1alpha1.WaitTooManyFailures, v1alpha1.WaitPolicyHeld,
+		v1alpha1.WaitPromoted, v1alpha1.WaitChannelMissing, v1alpha1.WaitArrived)
 	if got := versionsOf(Blocked(p)); got != "2.0.0 5.0.0 " {
 		t.Errorf("got %q", got)
 	}
@@ -69,10 +63,8 @@ func TestAlertFiresForTheReasonsThatNeedAnOperator(t *testing.T) {
 	for i, reason := range operatorReasons {
 		want[i] = string(reason)
 	}
-	if got := strings.Split(reasons, "|"); !slices.Equal(
-		slices.Sorted(slices.Values(got)),
-		slices.Sorted(slices.Values(want)),
-	) {
+	if got := strings.Split(reasons, "|"); !slices.Equal(slices.Sorted(slices.Values(got)),
+		slices.Sorted(slices.Values(want))) {
 		t.Errorf("the alert selects %q, want %q", got, want)
 	}
 }

@@ -71,10 +71,7 @@ func (c *calendar) local(text string) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf(
-		"%q: want a date such as 2026-12-18, or a local time such as 2026-12-18T17:00",
-		text,
-	)
+	return time.Time{}, fmt.Errorf("%q: want a date such as 2026-12-18, or a local time such as 2026-12-18T17:00", text)
 }
 
 // closed returns why the calendar allows no promotion at a time, empty if it does.

@@ -40,9 +40,9 @@ func TestCalendarFollowsItsTimeZone(t *testing.T) {
 }
 
 func TestCalendarWithoutAnOpenTimeEnds(t *testing.T) {
-	c, err := newCalendar(
-		&fleet.PromotionCalendar{Freezes: []fleet.Freeze{{Name: "odd", From: "2026-01-01", Until: "2099-01-01"}}},
-	)
+	c, err := newCalendar(&fleet.PromotionCalendar{
+		Freezes: []fleet.Freeze{{Name: "odd", From: "2026-01-01", Until: "2099-01-01"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,13 +76,8 @@ func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVer
 	entry.Ready, entry.Failed = counts.Ready, c.failed(entry, counts)
 	waits := c.final(entry, to)
 	if len(waits) == 0 {
-		waits = slices.Concat(
-			c.unknown(entry, to, counted),
-			c.unproven(entry, &channels[i], counts, counted),
-			c.early(entry, &channels[i]),
-			c.busy(to, after),
-			c.closed(),
-		)
+		waits = slices.Concat(c.unknown(entry, to, counted), c.unproven(entry, &channels[i], counts, counted),
+			c.early(entry, &channels[i]), c.busy(to, after), c.closed())
 	}
 	if len(waits) == 0 {
 		promotion := Promotion{
@@ -129,11 +124,7 @@ func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
 		return []wait{
 			{
 				fleet.WaitChannelMissing,
-				fmt.Sprintf(
-					"channel %s has no version: add the first one to ModuleReleaseMeta %s",
-					to,
-					c.meta.Name,
-				),
+				fmt.Sprintf("channel %s has no version: add the first one to ModuleReleaseMeta %s", to, c.meta.Name),
 			},
 		}
 	case !bundle.Older(has, entry.Version):
@@ -155,10 +146,9 @@ func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (wai
 		)
 	}
 	if owner := c.owner(c.module, to); owner != c.policy.Name {
-		waits = append(
-			waits,
-			wait{fleet.WaitOtherPolicy, fmt.Sprintf("policy %s promotes the module to channel %s", owner, to)},
-		)
+		waits = append(waits, wait{
+			fleet.WaitOtherPolicy, fmt.Sprintf("policy %s promotes the module to channel %s", owner, to),
+		})
 	}
 	if c.policy.Spec.Hold || c.invalid != "" {
 		why := c.invalid
@@ -180,10 +170,9 @@ func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (wai
 		}
 	}
 	if !counted {
-		waits = append(
-			waits,
-			wait{fleet.WaitFleetUnknown, "the publisher does not know all runtimes of channel " + entry.Channel},
-		)
+		waits = append(waits, wait{
+			fleet.WaitFleetUnknown, "the publisher does not know all runtimes of channel " + entry.Channel,
+		})
 	}
 	return waits
 }
@@ -208,56 +197,38 @@ func (c *chain) templatesOf(version string) (found []*v1beta2.ModuleTemplate) {
 
 // unproven returns the conditions that the runtimes of the channel do not meet yet.
 func (c *chain) unproven(
-	entry *fleet.TrainVersion,
-	channel *fleet.TrainChannel,
-	counts Counts,
-	counted bool,
+	entry *fleet.TrainVersion, channel *fleet.TrainChannel, counts Counts, counted bool,
 ) (waits []wait) {
-	if failed, all := entry.Failed, entry.Ready+entry.Failed; int64(
-		failed,
-	)*100 > int64(
-		channel.MaxFailurePercent,
-	)*int64(
-		all,
-	) {
+	if failed, all := entry.Failed,
+		entry.Ready+entry.Failed; int64(failed)*100 > int64(channel.MaxFailurePercent)*int64(all) {
 		waits = append(
 			waits,
 			wait{
 				fleet.WaitTooManyFailures,
-				fmt.Sprintf(
-					"%d of %d runtimes failed, maxFailurePercent is %d",
-					failed,
-					all,
-					channel.MaxFailurePercent,
-				),
+				fmt.Sprintf("%d of %d runtimes failed, maxFailurePercent is %d", failed, all,
+					channel.MaxFailurePercent),
 			},
 		)
 	}
 	track := rollout.Track{Module: c.module, Channel: channel.Name}
 	switch newest := rollout.Newest(c.rollouts[track]); {
 	case newest != nil && newest.Spec.To == entry.Version && newest.Status.State != fleet.RolloutSucceeded:
-		waits = append(
-			waits,
-			wait{fleet.WaitRolloutActive, fmt.Sprintf("rollout %s is %s", newest.Name, stateOf(newest))},
-		)
+		waits = append(waits, wait{
+			fleet.WaitRolloutActive, fmt.Sprintf("rollout %s is %s", newest.Name, stateOf(newest)),
+		})
 	case (newest == nil || newest.Spec.To != entry.Version) && counts.Behind > 0 &&
 		rollout.Covering(c.Waves, track) != nil:
-		waits = append(
-			waits,
-			wait{fleet.WaitRolloutActive, fmt.Sprintf("the rollout in channel %s has not started", channel.Name)},
-		)
+		waits = append(waits, wait{
+			fleet.WaitRolloutActive, fmt.Sprintf("the rollout in channel %s has not started", channel.Name),
+		})
 	}
 	if least := max(channel.MinRuntimes, 1); counted && entry.Ready < least {
 		waits = append(
 			waits,
 			wait{
 				fleet.WaitTooFewRuntimes,
-				fmt.Sprintf(
-					"%d runtimes of channel %s are ready with it, minRuntimes is %d",
-					entry.Ready,
-					channel.Name,
-					least,
-				),
+				fmt.Sprintf("%d runtimes of channel %s are ready with it, minRuntimes is %d", entry.Ready, channel.Name,
+					least),
 			},
 		)
 	}
@@ -291,9 +262,7 @@ func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []
 // busy returns whether the next channel is occupied: by a version on its way, or by an active Rollout. Otherwise a fast
 // sequence of versions would replace each other there, and none would reach the end.
 func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
-	if newest := rollout.Newest(
-		c.rollouts[rollout.Track{Module: c.module, Channel: to}],
-	); newest != nil &&
+	if newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
 		!rollout.Finished(newest.Status.State) {
 		return []wait{
 			{

@@ -57,7 +57,8 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 		switch {
 		case m.State == v1beta2.StateError:
 			c.Failed++
-		case m.State == v1beta2.StateReady && meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionReporting):
+		case m.State == v1beta2.StateReady &&
+			meta.IsStatusConditionTrue(kyma.Status.Conditions, v1beta2.ConditionReporting):
 			c.Ready++
 		}
 	}

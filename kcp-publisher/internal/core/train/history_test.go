@@ -73,10 +73,7 @@ func (h *history) set(channel, version string) {
 	}
 	if bundle.Older(before, version) {
 		h.revision++
-		h.rollouts = append(
-			h.rollouts,
-			rolloutOf(channel, version, h.revision, fleet.RolloutProgressing, stamp(h.now)),
-		)
+		h.rollouts = append(h.rollouts, rolloutOf(channel, version, h.revision, fleet.RolloutProgressing, stamp(h.now)))
 	}
 	h.count(channel, 0, 0)
 }
@@ -124,10 +121,7 @@ func (h *history) step() {
 							fleet.RolloutRolledBack,
 							fleet.RolloutStopped,
 						},
-					).Draw(
-						h.t,
-						"state",
-					),
+					).Draw(h.t, "state"),
 				)
 			}
 		}
@@ -202,13 +196,7 @@ func (h *history) check(p Promotion) {
 	case chainOf[from+1] != p.To || h.versions[p.From] != p.Version || h.versions[p.To] != p.Had:
 		h.t.Fatalf("%+v does not follow the chain %v", p, h.versions)
 	case h.now.Before(h.changed[p.From].Add(channel.After.Duration)):
-		h.t.Fatalf(
-			"%+v at %s is too early: channel %s has the version since %s",
-			p,
-			h.now,
-			p.From,
-			h.changed[p.From],
-		)
+		h.t.Fatalf("%+v at %s is too early: channel %s has the version since %s", p, h.now, p.From, h.changed[p.From])
 	case !bundle.Older(p.Had, p.Version):
 		h.t.Fatalf("%+v goes backwards", p)
 	case h.rejected[p.Version]:

@@ -64,43 +64,25 @@ func (c *chain) rejected() []fleet.RejectedVersion {
 	all := slices.Clone(c.before.Rejected)
 	add := func(version, channel, message string) {
 		if !slices.ContainsFunc(all, func(r fleet.RejectedVersion) bool { return r.Version == version }) {
-			all = append(
-				all,
-				fleet.RejectedVersion{Version: version, Channel: channel, Message: bounded(message, 300)},
-			)
+			all = append(all, fleet.RejectedVersion{Version: version, Channel: channel, Message: bounded(message, 300)})
 		}
 	}
 	for _, channel := range c.policy.Spec.Channels {
 		for _, r := range c.rollouts[rollout.Track{Module: c.module, Channel: channel.Name}] {
 			if ended := r.Status.State; ended == fleet.RolloutStopped || ended == fleet.RolloutRollingBack ||
 				ended == fleet.RolloutRolledBack {
-				add(
-					r.Spec.To,
-					channel.Name,
-					fmt.Sprintf(
-						"rollout %s in channel %s is %s: %s",
-						r.Name,
-						channel.Name,
-						ended,
-						r.Status.Message,
-					),
-				)
+				add(r.Spec.To, channel.Name,
+					fmt.Sprintf("rollout %s in channel %s is %s: %s", r.Name, channel.Name, ended, r.Status.Message))
 			} else if r.Spec.Undo ||
 				r.Spec.Abort && !rollout.Finished(ended) {
-				add(
-					r.Spec.To,
-					channel.Name,
-					fmt.Sprintf("an operator stopped rollout %s in channel %s", r.Name, channel.Name),
-				)
+				add(r.Spec.To, channel.Name,
+					fmt.Sprintf("an operator stopped rollout %s in channel %s", r.Name, channel.Name))
 			}
 		}
 		had, has := c.recorded(channel.Name), versionIn(c.meta, channel.Name)
 		if had != nil && bundle.Older(has, had.Version) {
-			add(
-				had.Version,
-				channel.Name,
-				fmt.Sprintf("channel %s was set back from %s to %s", channel.Name, had.Version, has),
-			)
+			add(had.Version, channel.Name,
+				fmt.Sprintf("channel %s was set back from %s to %s", channel.Name, had.Version, has))
 		}
 	}
 	slices.SortFunc(all, func(a, b fleet.RejectedVersion) int {
@@ -126,16 +108,12 @@ func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, 
 		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}
 	if len(missing) > 0 {
-		ready.Reason, ready.Message = fleet.PolicyModulesMissing, bounded(
-			"no ModuleReleaseMeta found for modules: "+strings.Join(missing, ", "),
-			1000,
-		)
+		ready.Reason, ready.Message = fleet.PolicyModulesMissing,
+			bounded("no ModuleReleaseMeta found for modules: "+strings.Join(missing, ", "), 1000)
 	}
 	if len(problems) > 0 {
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, fleet.PolicyInvalid, bounded(
-			strings.Join(problems, "; "),
-			1000,
-		)
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, fleet.PolicyInvalid,
+			bounded(strings.Join(problems, "; "), 1000)
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
 }
@@ -180,10 +158,8 @@ func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
 		Status:             metav1.ConditionFalse,
 		Reason:             fleet.PolicyPromotionFailed,
 		ObservedGeneration: o.Policy.Generation,
-		Message: bounded(
-			fmt.Sprintf("promote module %s to %s in channel %s: %v", p.Module, p.Version, p.To, err),
-			1000,
-		),
+		Message: bounded(fmt.Sprintf("promote module %s to %s in channel %s: %v", p.Module, p.Version, p.To, err),
+			1000),
 		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}
 	// The new status has Ready=True by now, which is not a transition if the last promotion failed too.

@@ -121,10 +121,8 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 		problems = append(problems, "spec.calendar."+err.Error())
 	}
 	if len(modules) > maxModules {
-		problems = append(
-			problems,
-			fmt.Sprintf("spec.modules: selects %d modules, at most %d: name them", len(modules), maxModules),
-		)
+		problems = append(problems,
+			fmt.Sprintf("spec.modules: selects %d modules, at most %d: name them", len(modules), maxModules))
 		modules = modules[:maxModules]
 	}
 	before := map[string]fleet.ModuleTrain{}
@@ -149,10 +147,8 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 		case 1:
 			c.meta = metas[0]
 		default:
-			problems = append(
-				problems,
-				fmt.Sprintf("module %s has %d ModuleReleaseMetas: remove all except one", name, len(metas)),
-			)
+			problems = append(problems,
+				fmt.Sprintf("module %s has %d ModuleReleaseMetas: remove all except one", name, len(metas)))
 		}
 		c.plan(&out)
 	}
@@ -169,10 +165,8 @@ func (w *world) selected(policy *fleet.PromotionPolicy) []string {
 	var all []string
 	for name, metas := range w.metas {
 		for _, meta := range metas {
-			if slices.ContainsFunc(
-				policy.Spec.Channels,
-				func(c fleet.TrainChannel) bool { return versionIn(meta, c.Name) != "" },
-			) {
+			if slices.ContainsFunc(policy.Spec.Channels,
+				func(c fleet.TrainChannel) bool { return versionIn(meta, c.Name) != "" }) {
 				all = append(all, name)
 				break
 			}

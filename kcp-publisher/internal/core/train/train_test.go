@@ -48,7 +48,9 @@ func TestPlan(t *testing.T) {
 		"a version without a record counts from the end of its rollout": {
 			change: func(in *Input) {
 				in.Policies[0].Status = fleet.PromotionPolicyStatus{}
-				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(6*24*time.Hour))}
+				in.Rollouts = []fleet.Rollout{
+					rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(6*24*time.Hour)),
+				}
 			},
 			reason: fleet.WaitTimeNotReached, arrival: noon(24),
 		},
@@ -70,7 +72,8 @@ func TestPlan(t *testing.T) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutProgressing, metav1.Time{})}
 				in.Rollouts[0].Status.EstimatedEnd = &metav1.Time{Time: monday.Add(time.Hour)}
 			},
-			reason: fleet.WaitRolloutActive, message: "rollout keda-fast-3 is Progressing", arrival: "2026-11-30T13:00:00Z",
+			reason: fleet.WaitRolloutActive, message: "rollout keda-fast-3 is Progressing",
+			arrival: "2026-11-30T13:00:00Z",
 		},
 		"the end of an overdue rollout is unknown": {
 			change: func(in *Input) {
@@ -224,7 +227,9 @@ func TestPlan(t *testing.T) {
 		"a version in the last channel arrived":     {channel: "regular", reason: fleet.WaitArrived, due: true},
 		"a day without promotions": {
 			change: func(in *Input) {
-				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{TimeZone: "UTC", NotOn: []fleet.Weekday{"Mon", "Tue"}}
+				in.Policies[0].Spec.Calendar = &fleet.PromotionCalendar{
+					TimeZone: "UTC", NotOn: []fleet.Weekday{"Mon", "Tue"},
+				}
 			},
 			reason: fleet.WaitCalendarClosed, message: "no promotions on Mon in UTC", arrival: "2026-11-25T00:00:00Z",
 		},
@@ -331,11 +336,7 @@ func TestRecordedPromotionSurvivesASetBackChannel(t *testing.T) {
 	in := due()
 	out := Plan(in)[0]
 	out.Record(out.Due[0], monday)
-	if got := entry(
-		t,
-		out,
-		"regular",
-	); got.Version != "1.8.0" || got.Reason != fleet.WaitArrived ||
+	if got := entry(t, out, "regular"); got.Version != "1.8.0" || got.Reason != fleet.WaitArrived ||
 		!got.Since.Equal(&metav1.Time{Time: monday}) {
 		t.Errorf("regular has %+v", got)
 	}
@@ -371,16 +372,9 @@ func TestFailedPromotionIsACondition(t *testing.T) {
 func TestRejectedVersionsAreBounded(t *testing.T) {
 	in := due()
 	for i := range 30 {
-		in.Rollouts = append(
-			in.Rollouts,
-			rolloutOf(
-				"dev",
-				"1.6."+string(rune('0'+i%10))+string(rune('0'+i/10)),
-				int64(i+1),
-				fleet.RolloutRolledBack,
-				ago(week),
-			),
-		)
+		in.Rollouts = append(in.Rollouts,
+			rolloutOf("dev", "1.6."+string(rune('0'+i%10))+string(rune('0'+i/10)), int64(i+1), fleet.RolloutRolledBack,
+				ago(week)))
 	}
 	in.Rollouts = append(in.Rollouts, rolloutOf("fast", "1.8.0", 1, fleet.RolloutRolledBack, ago(week)))
 	rejected := Plan(in)[0].Status.Modules[0].Rejected
@@ -397,15 +391,7 @@ func TestPlanIsStable(t *testing.T) {
 	in.Policies[0].Status = first.Status
 	in.Now = in.Now.Add(time.Minute)
 	second := Plan(in)[0]
-	if a, b := entry(
-		t,
-		first,
-		"fast",
-	), entry(
-		t,
-		second,
-		"fast",
-	); a != b &&
+	if a, b := entry(t, first, "fast"), entry(t, second, "fast"); a != b &&
 		(a.Message != b.Message || !a.Arrival.Equal(b.Arrival)) {
 		t.Errorf("the status changes although nothing happened:\n%+v\n%+v", a, b)
 	}

@@ -58,7 +58,8 @@ func Show(p *v1alpha1.PromotionPolicy) View {
 
 func position(p *v1alpha1.PromotionPolicy, module string, v v1alpha1.TrainVersion) Position {
 	at := Position{
-		Module: module, Version: v.Version, Channel: v.Channel, Since: v.Since.UTC(), Reason: v.Reason, Message: v.Message,
+		Module: module, Version: v.Version, Channel: v.Channel, Since: v.Since.UTC(), Reason: v.Reason,
+		Message: v.Message,
 	}
 	for i, c := range p.Spec.Channels {
 		if c.Name == v.Channel && i+1 < len(p.Spec.Channels) {

@@ -54,12 +54,7 @@ func template(version string) v1beta2.ModuleTemplate {
 	return t
 }
 
-func rolloutOf(
-	channel, version string,
-	revision int64,
-	state fleet.RolloutState,
-	finished metav1.Time,
-) fleet.Rollout {
+func rolloutOf(channel, version string, revision int64, state fleet.RolloutState, finished metav1.Time) fleet.Rollout {
 	track := rollout.Track{Module: module, Channel: channel}
 	r := fleet.Rollout{
 		Spec: fleet.RolloutSpec{Module: module, Channel: channel, Revision: revision, From: "0.9.0", To: version},

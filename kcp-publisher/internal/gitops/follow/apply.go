@@ -21,7 +21,9 @@ import (
 const maxPasses = 3
 
 // apply makes the control plane match a commit. The commit counts as applied once nothing differs.
-func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects) error {
+func (f *Follower) apply(
+	ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects,
+) error {
 	known, changed, pruned := f.current.Load(), 0, 0
 	for pass := 0; ; pass++ {
 		s, err := f.Survey(ctx, commit.Hash, objects)
@@ -51,8 +53,10 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 			return err
 		}
 		if changed+pruned > 0 || known == nil || known.Commit != commit.Hash {
-			ctrl.LoggerFrom(ctx).Info("applied commit", "commit", commit.Hash, "author", commit.Author, "objects", len(s.Plan.Inventory),
-				"changed", changed, "pruned", pruned, "protected", len(s.Plan.Protected), "ignored", append(s.Left, commit.Ignored...))
+			ctrl.LoggerFrom(ctx).Info("applied commit", "commit", commit.Hash, "author", commit.Author, "objects",
+				len(s.Plan.Inventory),
+				"changed", changed, "pruned", pruned, "protected", len(s.Plan.Protected), "ignored",
+				append(s.Left, commit.Ignored...))
 		}
 		if !s.Plan.equal() {
 			return overwritten(s.Plan)
@@ -63,15 +67,20 @@ func (f *Follower) apply(ctx context.Context, repository *git.Repository, commit
 
 // permission returns the error of a commit that waits for an approval.
 func (f *Follower) permission(held *PruneError) error {
-	const message = "%w: no part of the commit is applied; to allow this commit: kubectl annotate configmap -n %s %s --overwrite %s=%s" +
+	const message = "%w: no part of the commit is applied; to allow this commit: kubectl annotate configmap -n %s %s " +
+		"--overwrite %s=%s" +
 		", or: kcp-publisher removals approve %s"
-	return &failure{v1beta2.ReasonPruneNotAllowed, fmt.Errorf(message, held, f.Namespace, RecordName, v1beta2.AnnotationAllowPrune, held.Commit, held.Commit)}
+	return &failure{
+		v1beta2.ReasonPruneNotAllowed,
+		fmt.Errorf(message, held, f.Namespace, RecordName, v1beta2.AnnotationAllowPrune, held.Commit, held.Commit),
+	}
 }
 
 // overwritten returns the error of an applied commit from which the control plane still differs.
 func overwritten(plan Plan) error {
 	if plan.Changes() == 0 {
-		const message = "it was applied, but %s is being deleted: the publisher creates it again afterwards; to delete it permanently, remove it from Git"
+		const message = "it was applied, but %s is being deleted: the publisher creates it again afterwards; to " +
+			"delete it permanently, remove it from Git"
 		return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(plan.Deleting))}
 	}
 	keys := slices.Clone(plan.Prune)
@@ -93,14 +102,17 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 		fieldMessage: fmt.Sprintf("%d objects are applied", len(s.Plan.Inventory)-len(s.Plan.Protected)),
 	}
 	if len(s.Plan.Protected) > 0 {
-		state[fieldMessage] += fmt.Sprintf("; not in it and protected by the annotation %s: %s", v1beta2.AnnotationPrune, named(s.Plan.Protected))
+		state[fieldMessage] += fmt.Sprintf("; not in it and protected by the annotation %s: %s",
+			v1beta2.AnnotationPrune, named(s.Plan.Protected))
 	}
 	if !s.Plan.equal() {
-		state = map[string]string{fieldReady: string(metav1.ConditionFalse)} // the caller reports the reason as a failure
+		// the caller reports the reason as a failure
+		state = map[string]string{fieldReady: string(metav1.ConditionFalse)}
 	}
 	fields := map[string]string{
 		fieldRepository: repository.URL, fieldRevision: repository.Revision(), fieldPath: repository.Path,
-		fieldCommit: commit.Hash, fieldAuthor: commit.Author, fieldTime: commit.Time.UTC().Format(time.RFC3339), fieldSignedBy: commit.SignedBy,
+		fieldCommit: commit.Hash, fieldAuthor: commit.Author, fieldTime: commit.Time.UTC().Format(time.RFC3339),
+		fieldSignedBy:  commit.SignedBy,
 		fieldInventory: text, fieldAdded: "", fieldApplying: "", fieldHeld: "", fieldWaiting: "",
 	}
 	for name, value := range state {

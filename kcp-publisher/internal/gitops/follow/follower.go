@@ -235,10 +235,8 @@ func (f *Follower) look(ctx context.Context) (done bool, err error) {
 		return false, failed(v1beta2.ReasonFetchFailed, err)
 	}
 	if err := f.apply(ctx, repository, commit, objects); err != nil {
-		return false, failed(
-			v1beta2.ReasonCommitApplyFailed,
-			fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err),
-		)
+		return false,
+			failed(v1beta2.ReasonCommitApplyFailed, fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err))
 	}
 	f.done, f.checked = commit.Head, time.Now()
 	return true, nil
@@ -248,7 +246,8 @@ func (f *Follower) look(ctx context.Context) (done bool, err error) {
 func isRefusal(err error) bool {
 	var known *failure
 	return errors.As(err, &known) && slices.Contains([]string{
-		v1beta2.ReasonCommitRefused, v1beta2.ReasonPruneNotAllowed, v1beta2.ReasonRewindNotAllowed, v1beta2.ReasonCommitOverwritten,
+		v1beta2.ReasonCommitRefused, v1beta2.ReasonPruneNotAllowed, v1beta2.ReasonRewindNotAllowed,
+		v1beta2.ReasonCommitOverwritten,
 	}, known.reason)
 }
 
@@ -269,13 +268,8 @@ func (f *Follower) follows(ctx context.Context, repository *git.Repository, comm
 	}
 	descends, err := repository.Descends(ctx, commit, last)
 	if err != nil {
-		return fmt.Errorf(
-			"commit %s of %s: check that it descends from commit %s: %w",
-			commit.Hash,
-			repository.URL,
-			last,
-			err,
-		)
+		return fmt.Errorf("commit %s of %s: check that it descends from commit %s: %w", commit.Hash, repository.URL,
+			last, err)
 	}
 	if descends {
 		return nil
@@ -283,7 +277,8 @@ func (f *Follower) follows(ctx context.Context, repository *git.Repository, comm
 	return &failure{
 		v1beta2.ReasonRewindNotAllowed,
 		fmt.Errorf("commit %s of %s does not descend from commit %s, which was applied before: "+
-			"no part of it is applied; add a commit on top of that one, or allow this once with --allow-rewind", commit.Hash, repository.URL, last),
+			"no part of it is applied; add a commit on top of that one, or allow this once with --allow-rewind",
+			commit.Hash, repository.URL, last),
 	}
 }
 
@@ -307,7 +302,8 @@ func failed(reason string, err error) error {
 		reason = known.reason
 	case errors.As(err, &fetch):
 		reason = map[git.Cause]string{
-			git.CredentialsRefused: v1beta2.ReasonAuthenticationFailed, git.HostKeyRefused: v1beta2.ReasonHostKeyRefused,
+			git.CredentialsRefused: v1beta2.ReasonAuthenticationFailed,
+			git.HostKeyRefused:     v1beta2.ReasonHostKeyRefused,
 		}[fetch.Cause]
 		if reason == "" {
 			reason = v1beta2.ReasonFetchFailed
@@ -357,15 +353,8 @@ func (f *Follower) tell(ctx context.Context, err error) {
 		f.told = "" // reported again once the API server responds
 		return
 	}
-	f.Events.Eventf(
-		&r.ConfigMap,
-		nil,
-		corev1.EventTypeWarning,
-		reason,
-		"Follow",
-		"%s",
-		bundle.Bounded(text, bundle.MaxNoteBytes),
-	)
+	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, reason, "Follow", "%s",
+		bundle.Bounded(text, bundle.MaxNoteBytes))
 }
 
 // maxMessageBytes leaves room in the ConfigMap for the largest inventory.
@@ -375,11 +364,10 @@ const maxMessageBytes = 16 << 10
 // another client removed it, because the next leader needs it.
 func (f *Follower) failureFields(reason, text, waiting string, r *record) map[string]string {
 	return map[string]string{
-		fieldReady: string(metav1.ConditionFalse), fieldReason: reason, fieldMessage: bundle.Bounded(text, maxMessageBytes),
-		fieldApplying: cmp.Or(
-			r.applying(),
-			f.partial,
-		), fieldHeld: map[bool]string{false: "true"}[f.begun], fieldWaiting: waiting,
+		fieldReady: string(metav1.ConditionFalse), fieldReason: reason,
+		fieldMessage:  bundle.Bounded(text, maxMessageBytes),
+		fieldApplying: cmp.Or(r.applying(), f.partial), fieldHeld: map[bool]string{false: "true"}[f.begun],
+		fieldWaiting: waiting,
 	}
 }
 

@@ -84,16 +84,22 @@ func TestFailuresHaveAReason(t *testing.T) {
 		err  error
 		want string
 	}{
-		"the network":           {&git.FetchError{}, v1beta2.ReasonFetchFailed},
-		"a wrong password":      {fmt.Errorf("look: %w", &git.FetchError{Cause: git.CredentialsRefused}), v1beta2.ReasonAuthenticationFailed},
-		"another host key":      {&git.FetchError{Cause: git.HostKeyRefused}, v1beta2.ReasonHostKeyRefused},
-		"what is known already": {fmt.Errorf("commit: %w", &failure{v1beta2.ReasonPruneNotAllowed, errors.New("x")}), v1beta2.ReasonPruneNotAllowed},
+		"the network": {&git.FetchError{}, v1beta2.ReasonFetchFailed},
+		"a wrong password": {
+			fmt.Errorf("look: %w", &git.FetchError{Cause: git.CredentialsRefused}), v1beta2.ReasonAuthenticationFailed,
+		},
+		"another host key": {&git.FetchError{Cause: git.HostKeyRefused}, v1beta2.ReasonHostKeyRefused},
+		"what is known already": {
+			fmt.Errorf("commit: %w", &failure{v1beta2.ReasonPruneNotAllowed, errors.New("x")}),
+			v1beta2.ReasonPruneNotAllowed,
+		},
 		"everything else":       {errors.New("x"), v1beta2.ReasonCommitRefused},
 		"refused while in part": {&failure{refusedOr("c1"), errors.New("x")}, v1beta2.ReasonCommitApplyFailed},
 		"refused with none so":  {&failure{refusedOr(""), errors.New("x")}, v1beta2.ReasonCommitRefused},
 	} {
 		var known *failure
-		if err := failed(v1beta2.ReasonCommitRefused, c.err); !errors.As(err, &known) || known.reason != c.want || !errors.Is(err, c.err) {
+		if err := failed(v1beta2.ReasonCommitRefused, c.err); !errors.As(err, &known) || known.reason != c.want ||
+			!errors.Is(err, c.err) {
 			t.Errorf("%s: got %v, want %s", name, known.reason, c.want)
 		}
 	}
@@ -104,11 +110,15 @@ func TestOnlyEditsOfOtherClientsAreNoticed(t *testing.T) {
 		edit func(*v1beta2.Kyma)
 		want bool
 	}{
-		"the status":              {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateError; k.ResourceVersion = "2" }, false},
+		"the status": {
+			func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateError; k.ResourceVersion = "2" }, false,
+		},
 		"the spec":                {func(k *v1beta2.Kyma) { k.Generation++ }, true},
 		"a label":                 {func(k *v1beta2.Kyma) { k.Labels = map[string]string{"a": "b"} }, true},
 		"the digest is taken off": {func(k *v1beta2.Kyma) { delete(k.Annotations, v1beta2.AnnotationGitDigest) }, true},
-		"the next commit":         {func(k *v1beta2.Kyma) { k.Generation++; k.Annotations[v1beta2.AnnotationGitDigest] = "d2" }, false},
+		"the next commit": {
+			func(k *v1beta2.Kyma) { k.Generation++; k.Annotations[v1beta2.AnnotationGitDigest] = "d2" }, false,
+		},
 	} {
 		before := &v1beta2.Kyma{}
 		before.Annotations = map[string]string{v1beta2.AnnotationGitCommit: "c1", v1beta2.AnnotationGitDigest: "d1"}
@@ -155,8 +165,16 @@ func TestDeletingTheRecordReleasesNothing(t *testing.T) {
 func TestOnlyAPartialCommitHolds(t *testing.T) {
 	repository := &git.Repository{}
 	repository.URL, repository.Path = "https://git.example/fleet", "fleet"
-	whole := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1", fieldRepository: repository.URL, fieldPath: "fleet"}}}
-	elsewhere := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1", fieldRepository: repository.URL, fieldPath: "other"}}}
+	whole := &record{
+		corev1.ConfigMap{
+			Data: map[string]string{fieldCommit: "c1", fieldRepository: repository.URL, fieldPath: "fleet"},
+		},
+	}
+	elsewhere := &record{
+		corev1.ConfigMap{
+			Data: map[string]string{fieldCommit: "c1", fieldRepository: repository.URL, fieldPath: "other"},
+		},
+	}
 	for name, c := range map[string]struct {
 		record          *record
 		commit, partial string
@@ -169,7 +187,8 @@ func TestOnlyAPartialCommitHolds(t *testing.T) {
 		"another folder":                  {elsewhere, "c1", "", true},
 		"the first, or a record was lost": {&record{}, "c1", "", true},
 	} {
-		if got := (&Follower{partial: c.partial}).holds(c.record, repository, &git.Commit{Hash: c.commit}); got != c.want {
+		if got := (&Follower{partial: c.partial}).
+			holds(c.record, repository, &git.Commit{Hash: c.commit}); got != c.want {
 			t.Errorf("%s: holds %t", name, got)
 		}
 	}

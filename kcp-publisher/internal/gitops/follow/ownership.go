@@ -66,7 +66,8 @@ func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.Manage
 	if position < 0 && !theirs.Empty() {
 		position = len(reclaimed)
 		reclaimed = append(reclaimed, metav1.ManagedFieldsEntry{
-			Manager: fieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: entries[0].APIVersion, FieldsType: "FieldsV1",
+			Manager: fieldManager, Operation: metav1.ManagedFieldsOperationApply, APIVersion: entries[0].APIVersion,
+			FieldsType: "FieldsV1",
 		})
 	}
 	if position >= 0 {
@@ -91,7 +92,9 @@ func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
 		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // fails after a change
 	}
 	if _, digested := object.GetAnnotations()[v1beta2.AnnotationGitDigest]; digested {
-		operations = append(operations, operation{Op: "remove", Path: "/metadata/annotations/kyma-pull.dev~1git-digest"})
+		operations = append(operations, operation{
+			Op: "remove", Path: "/metadata/annotations/kyma-pull.dev~1git-digest",
+		})
 	}
 	return json.Marshal(operations)
 }
@@ -108,7 +111,8 @@ func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructure
 		if err != nil || patch == nil {
 			return err
 		}
-		err = f.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.JSONPatchType, patch), client.FieldOwner(fieldManager))
+		err = f.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.JSONPatchType, patch),
+			client.FieldOwner(fieldManager))
 		if apierrors.IsConflict(err) {
 			if err := f.reread(ctx, object); err != nil {
 				return err
@@ -128,14 +132,16 @@ func (f *Follower) reread(ctx context.Context, object *unstructured.Unstructured
 		return fmt.Errorf("read %s again: %w", KeyOf(object), err)
 	}
 	if len(list.Items) != 1 {
-		return apierrors.NewNotFound(schema.GroupResource{Group: object.GroupVersionKind().Group, Resource: object.GetKind()}, object.GetName())
+		return apierrors.NewNotFound(schema.GroupResource{Group: object.GroupVersionKind().Group,
+			Resource: object.GetKind()}, object.GetName())
 	}
 	list.Items[0].DeepCopyInto(object)
 	return nil
 }
 
 func isOurs(entry metav1.ManagedFieldsEntry) bool {
-	return entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply && entry.Subresource == ""
+	return entry.Manager == fieldManager && entry.Operation == metav1.ManagedFieldsOperationApply &&
+		entry.Subresource == ""
 }
 
 func ownedBy(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {

@@ -20,20 +20,28 @@ func TestRepositoryTakesOverTheWholeSpec(t *testing.T) {
 		want    map[string]string
 	}{
 		"what kubectl added": {
-			[]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, mine), owns("kubectl", metav1.ManagedFieldsOperationUpdate, theirs), ofStatus}, true,
+			[]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, mine),
+				owns("kubectl", metav1.ManagedFieldsOperationUpdate, theirs), ofStatus}, true,
 			map[string]string{
-				fieldManager + " Apply": `{"f:metadata":{"f:annotations":{"f:kyma-pull.dev/git-commit":{}}},"f:spec":{"f:channel":{},"f:modules":{"k:{\"name\":\"scaler\"}":{".":{},"f:name":{}}}}}`,
-				"kubectl Update":        `{"f:metadata":{"f:labels":{"f:region":{}}}}`,
-				"kcp-publisher Update":  status,
+				fieldManager +
+					" Apply": `{"f:metadata":{"f:annotations":{"f:kyma-pull.dev/git-commit":{}}},"f:spec":{"f:channel":{},"f:modules":{"k:{\"name\":\"scaler\"}":{".":{},"f:name":{}}}}}`,
+				"kubectl Update":       `{"f:metadata":{"f:labels":{"f:region":{}}}}`,
+				"kcp-publisher Update": status,
 			},
 		},
 		"an object that was there before": {
-			[]metav1.ManagedFieldsEntry{owns("broker", metav1.ManagedFieldsOperationApply, `{"f:spec":{"f:channel":{}}}`), ofStatus}, true,
+			[]metav1.ManagedFieldsEntry{
+				owns("broker", metav1.ManagedFieldsOperationApply, `{"f:spec":{"f:channel":{}}}`), ofStatus,
+			}, true,
 			map[string]string{fieldManager + " Apply": `{"f:spec":{"f:channel":{}}}`, "kcp-publisher Update": status},
 		},
 		"labels of others": {
-			[]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, mine), owns("broker", metav1.ManagedFieldsOperationUpdate, `{"f:metadata":{"f:labels":{"f:region":{}}}}`)}, false,
-			map[string]string{fieldManager + " Apply": mine, "broker Update": `{"f:metadata":{"f:labels":{"f:region":{}}}}`},
+			[]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, mine),
+				owns("broker", metav1.ManagedFieldsOperationUpdate, `{"f:metadata":{"f:labels":{"f:region":{}}}}`)},
+			false,
+			map[string]string{
+				fieldManager + " Apply": mine, "broker Update": `{"f:metadata":{"f:labels":{"f:region":{}}}}`,
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +50,8 @@ func TestRepositoryTakesOverTheWholeSpec(t *testing.T) {
 				t.Fatalf("changed %t, %v, %v", changed, after, err)
 			}
 			for _, entry := range after {
-				if got, want := entry.FieldsV1.GetRawString(), c.want[entry.Manager+" "+string(entry.Operation)]; got != want {
+				if got, want := entry.FieldsV1.GetRawString(),
+					c.want[entry.Manager+" "+string(entry.Operation)]; got != want {
 					t.Errorf("%s owns\n%s\nwant\n%s", entry.Manager, got, want)
 				}
 			}
@@ -51,7 +60,9 @@ func TestRepositoryTakesOverTheWholeSpec(t *testing.T) {
 			}
 		})
 	}
-	if _, _, err := reclaimSpec([]metav1.ManagedFieldsEntry{owns("kubectl", metav1.ManagedFieldsOperationUpdate, `{"x`)}); err == nil {
+	if _, _, err := reclaimSpec([]metav1.ManagedFieldsEntry{
+		owns("kubectl", metav1.ManagedFieldsOperationUpdate, `{"x`),
+	}); err == nil {
 		t.Error("fields that cannot be read are taken for none")
 	}
 }

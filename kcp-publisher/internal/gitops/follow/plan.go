@@ -45,18 +45,23 @@ func Wanted(written []source.Written, namespace string) (wanted []source.Written
 			continue
 		}
 		if given := object.GetNamespace(); given != "" && given != namespace {
-			problems = append(problems, fmt.Errorf("%s: metadata.namespace: got %q, want the control plane's namespace %q", w.Place, given, namespace))
+			problems = append(problems,
+				fmt.Errorf("%s: metadata.namespace: got %q, want the control plane's namespace %q", w.Place, given,
+					namespace))
 		}
 		object.SetNamespace(namespace)
 		strip(object.Object)
 		wanted = append(wanted, source.Written{Object: object, Place: w.Place})
 	}
 	slices.SortStableFunc(wanted, func(a, b source.Written) int {
-		return cmp.Or(cmp.Compare(slices.Index(kinds, a.Object.GetKind()), slices.Index(kinds, b.Object.GetKind())), strings.Compare(a.Object.GetName(), b.Object.GetName()))
+		return cmp.Or(cmp.Compare(slices.Index(kinds, a.Object.GetKind()), slices.Index(kinds, b.Object.GetKind())),
+			strings.Compare(a.Object.GetName(), b.Object.GetName()))
 	})
 	for i := 1; i < len(wanted); i++ {
 		if KeyOf(&wanted[i].Object) == KeyOf(&wanted[i-1].Object) {
-			problems = append(problems, fmt.Errorf("%s: %s is already defined in %s", wanted[i].Place, KeyOf(&wanted[i].Object), wanted[i-1].Place))
+			problems = append(problems,
+				fmt.Errorf("%s: %s is already defined in %s", wanted[i].Place, KeyOf(&wanted[i].Object),
+					wanted[i-1].Place))
 		}
 	}
 	return wanted, left, errors.Join(problems...)
@@ -73,7 +78,8 @@ func strip(object map[string]any) {
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		for _, field := range []string{
-			"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "generateName", "generation", "managedFields",
+			"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "finalizers", "generateName",
+			"generation", "managedFields",
 			"ownerReferences", "resourceVersion", "selfLink", "uid",
 		} {
 			delete(metadata, field)
@@ -151,7 +157,8 @@ func NewPlan(
 		if found != nil && found.GetDeletionTimestamp() != nil {
 			plan.Deleting = append(plan.Deleting, key)
 		}
-		isApplied := found != nil && found.GetAnnotations()[v1beta2.AnnotationGitDigest] == digest && found.GetAnnotations()[v1beta2.AnnotationGitCommit] != ""
+		isApplied := found != nil && found.GetAnnotations()[v1beta2.AnnotationGitDigest] == digest &&
+			found.GetAnnotations()[v1beta2.AnnotationGitCommit] != ""
 		if isApplied && covers(found.Object, w.Object.Object) && ownsSpec(found) {
 			continue
 		}

@@ -75,7 +75,9 @@ func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructu
 	for _, w := range plan.Apply {
 		object := w.Object.DeepCopy()
 		object.SetResourceVersion("7")
-		object.SetManagedFields([]metav1.ManagedFieldsEntry{owns(fieldManager, metav1.ManagedFieldsOperationApply, ownedOf(object))})
+		object.SetManagedFields([]metav1.ManagedFieldsEntry{
+			owns(fieldManager, metav1.ManagedFieldsOperationApply, ownedOf(object)),
+		})
 		live[KeyOf(object)] = object
 	}
 	return live, plan.Inventory
@@ -85,7 +87,10 @@ func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructu
 var limits = Pruning{MaxPercent: 10, MaxCount: 5}
 
 func owns(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
-	return metav1.ManagedFieldsEntry{Manager: manager, Operation: operation, APIVersion: v1beta2.GroupVersion.String(), FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)}
+	return metav1.ManagedFieldsEntry{
+		Manager: manager, Operation: operation, APIVersion: v1beta2.GroupVersion.String(), FieldsType: "FieldsV1",
+		FieldsV1: metav1.NewFieldsV1(fields),
+	}
 }
 
 // ownedOf returns the managed fields that the API server records for the client that applies the object.
@@ -109,7 +114,8 @@ func TestReferencedObjectsAreAppliedFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := namesOf(all), "ModuleTemplate keda-1.0.0, RolloutPolicy slow, ModuleReleaseMeta keda, Kyma one, Kyma two"; got != want {
+	if got, want := namesOf(all),
+		"ModuleTemplate keda-1.0.0, RolloutPolicy slow, ModuleReleaseMeta keda, Kyma one, Kyma two"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if len(left) != 1 || !strings.HasSuffix(left[0], ": Secret release") {
@@ -129,12 +135,18 @@ func TestObjectsOfOtherNamespacesAreRefusedWithTheirPlace(t *testing.T) {
 		documents []string
 		want      string
 	}{
-		"another namespace":           {[]string{a("two"), elsewhere}, `fleet/all.yaml:6: metadata.namespace: got "other", want the control plane's namespace "kcp-system"`},
-		"the same one, said and not":  {[]string{here, a("one")}, "fleet/all.yaml:6: Kyma one is already defined in fleet/all.yaml:1"},
+		"another namespace": {
+			[]string{a("two"), elsewhere},
+			`fleet/all.yaml:6: metadata.namespace: got "other", want the control plane's namespace "kcp-system"`,
+		},
+		"the same one, said and not": {
+			[]string{here, a("one")}, "fleet/all.yaml:6: Kyma one is already defined in fleet/all.yaml:1",
+		},
 		"both kinds of trouble at it": {[]string{here, elsewhere}, `fleet/all.yaml:6: metadata.namespace: got "other"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := Wanted(written(t, c.documents...), "kcp-system"); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := Wanted(written(t, c.documents...), "kcp-system"); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})
@@ -158,40 +170,56 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 	}{
 		"a promotion":  {[]string{template, promoted, a("one")}, nil, "ModuleReleaseMeta keda"},
 		"a new object": {[]string{template, releaseMeta, a("one"), a("two")}, nil, "Kyma two"},
-		"somebody changed the control plane": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
-			_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, "fast", "spec", "channel")
-		}, "Kyma one"},
-		"somebody added a label, and what the API server notes with it": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
-			live[key("Kyma", "one")].SetLabels(map[string]string{"mine": "yes"})
-			alsoOwned(live[key("Kyma", "one")], `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`)
-		}, ""},
-		"somebody added a field to the spec": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
-			_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, true, "spec", "skipMaintenanceWindows")
-			alsoOwned(live[key("Kyma", "one")], `{"f:spec":{"f:skipMaintenanceWindows":{}}}`)
-		}, "Kyma one"},
-		"somebody added a module": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
-			_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object, []any{map[string]any{"name": "keda"}, map[string]any{"name": "mine"}}, "spec", "modules")
-		}, "Kyma one"},
-		"somebody applies the same": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
-			alsoOwned(live[key("Kyma", "one")], `{"f:spec":{".":{},"f:channel":{},"f:modules":{".":{},"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`)
-		}, ""},
-		"nobody knows any more who owns what": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
-			live[key("Kyma", "one")].SetManagedFields(nil)
-		}, "Kyma one"},
-		"the API filled in defaults": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
-			_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object, []any{map[string]any{"name": "keda", "managed": true}}, "spec", "modules")
-		}, ""},
-		"a field is said no more": {[]string{template, releaseMeta, strings.Replace(a("one"), ", modules: [{name: keda}]", "", 1)}, nil, "Kyma one"},
-		"somebody took the commit from it": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
-			annotations := live[key("Kyma", "one")].GetAnnotations()
-			delete(annotations, v1beta2.AnnotationGitCommit)
-			live[key("Kyma", "one")].SetAnnotations(annotations)
-		}, "Kyma one"},
+		"somebody changed the control plane": {[]string{template, releaseMeta, a("one")},
+			func(live map[Key]*unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, "fast", "spec", "channel")
+			}, "Kyma one"},
+		"somebody added a label, and what the API server notes with it": {[]string{template, releaseMeta, a("one")},
+			func(live map[Key]*unstructured.Unstructured) {
+				live[key("Kyma", "one")].SetLabels(map[string]string{"mine": "yes"})
+				alsoOwned(live[key("Kyma", "one")], `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`)
+			}, ""},
+		"somebody added a field to the spec": {[]string{template, releaseMeta, a("one")},
+			func(live map[Key]*unstructured.Unstructured) {
+				_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, true, "spec", "skipMaintenanceWindows")
+				alsoOwned(live[key("Kyma", "one")], `{"f:spec":{"f:skipMaintenanceWindows":{}}}`)
+			}, "Kyma one"},
+		"somebody added a module": {[]string{template, releaseMeta, a("one")},
+			func(live map[Key]*unstructured.Unstructured) {
+				_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object,
+					[]any{map[string]any{"name": "keda"}, map[string]any{"name": "mine"}}, "spec", "modules")
+			}, "Kyma one"},
+		"somebody applies the same": {[]string{template, releaseMeta, a("one")},
+			func(live map[Key]*unstructured.Unstructured) {
+				alsoOwned(live[key("Kyma", "one")],
+					`{"f:spec":{".":{},"f:channel":{},"f:modules":{".":{},"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`)
+			}, ""},
+		"nobody knows any more who owns what": {[]string{template, releaseMeta, a("one")},
+			func(live map[Key]*unstructured.Unstructured) {
+				live[key("Kyma", "one")].SetManagedFields(nil)
+			}, "Kyma one"},
+		"the API filled in defaults": {[]string{template, releaseMeta, a("one")},
+			func(live map[Key]*unstructured.Unstructured) {
+				_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object,
+					[]any{map[string]any{"name": "keda", "managed": true}}, "spec", "modules")
+			}, ""},
+		"a field is said no more": {
+			[]string{template, releaseMeta, strings.Replace(a("one"), ", modules: [{name: keda}]", "", 1)}, nil,
+			"Kyma one",
+		},
+		"somebody took the commit from it": {[]string{template, releaseMeta, a("one")},
+			func(live map[Key]*unstructured.Unstructured) {
+				annotations := live[key("Kyma", "one")].GetAnnotations()
+				delete(annotations, v1beta2.AnnotationGitCommit)
+				live[key("Kyma", "one")].SetAnnotations(annotations)
+			}, "Kyma one"},
 		"a finalizer is in Git": {[]string{template, releaseMeta, strings.Replace(a("one"), "{name: one}",
-			"{name: one, finalizers: [x.io/y], generateName: o, deletionTimestamp: 2026-01-01T00:00:00Z, ownerReferences: [{name: a}]}", 1)}, nil, ""},
-		"somebody deleted it": {[]string{template, releaseMeta, a("one")}, func(live map[Key]*unstructured.Unstructured) {
-			delete(live, key("ModuleTemplate", "keda-1.0.0"))
-		}, "ModuleTemplate keda-1.0.0"},
+			"{name: one, finalizers: [x.io/y], generateName: o, deletionTimestamp: 2026-01-01T00:00:00Z, "+
+				"ownerReferences: [{name: a}]}", 1)}, nil, ""},
+		"somebody deleted it": {[]string{template, releaseMeta, a("one")},
+			func(live map[Key]*unstructured.Unstructured) {
+				delete(live, key("ModuleTemplate", "keda-1.0.0"))
+			}, "ModuleTemplate keda-1.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, template, releaseMeta, a("one"))
@@ -206,7 +234,8 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 				t.Errorf("applies %q and prunes %v, want %q", got, plan.Prune, c.want)
 			}
 			for _, w := range plan.Apply {
-				if w.Object.GetAnnotations()[v1beta2.AnnotationGitCommit] != "c2" || w.Object.GetAnnotations()[v1beta2.AnnotationGitDigest] == "" {
+				if w.Object.GetAnnotations()[v1beta2.AnnotationGitCommit] != "c2" ||
+					w.Object.GetAnnotations()[v1beta2.AnnotationGitDigest] == "" {
 					t.Errorf("%s has annotations %v", w.Place, w.Object.GetAnnotations())
 				}
 			}
@@ -219,14 +248,16 @@ func TestObjectBeingDeletedDiffersFromTheCommit(t *testing.T) {
 	now := metav1.Now()
 	live[key("Kyma", "one")].SetDeletionTimestamp(&now)
 	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
-	if err != nil || plan.equal() || plan.Changes() != 0 || len(plan.Deleting) != 1 || plan.Deleting[0] != key("Kyma", "one") {
+	if err != nil || plan.equal() || plan.Changes() != 0 || len(plan.Deleting) != 1 ||
+		plan.Deleting[0] != key("Kyma", "one") {
 		t.Errorf("got %+v, %v", plan, err)
 	}
 }
 
 // alsoOwned lets kubectl own fields of an object.
 func alsoOwned(object *unstructured.Unstructured, fields string) {
-	object.SetManagedFields(append(object.GetManagedFields(), owns("kubectl-edit", metav1.ManagedFieldsOperationUpdate, fields)))
+	object.SetManagedFields(append(object.GetManagedFields(),
+		owns("kubectl-edit", metav1.ManagedFieldsOperationUpdate, fields)))
 }
 
 func key(kind, name string) Key {
@@ -260,10 +291,13 @@ func TestMissingIsNotEmpty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, template, a("one"), a("two"))
 			all := wanted(t, c.commit...)
-			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "set --git-prune-all") || !strings.Contains(err.Error(), v1beta2.AnnotationAllowPrune+"=c2") {
+			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil ||
+				!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "set --git-prune-all") ||
+				!strings.Contains(err.Error(), v1beta2.AnnotationAllowPrune+"=c2") {
 				t.Errorf("got %+v, %v", plan, err)
 			}
-			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil || len(plan.Prune) != c.pruned {
+			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil ||
+				len(plan.Prune) != c.pruned {
 				t.Errorf("when it is meant: %+v, %v", plan, err)
 			}
 		})

@@ -38,10 +38,13 @@ type PruneError struct {
 func (e *PruneError) Error() string {
 	var parts []string
 	if len(e.Live) > 0 {
-		parts = append(parts, fmt.Sprintf("%d Kymas with a live runtime, which would be emptied: %s", len(e.Live), named(e.Live)))
+		parts = append(parts,
+			fmt.Sprintf("%d Kymas with a live runtime, which would be emptied: %s", len(e.Live), named(e.Live)))
 	}
 	if len(e.Mandatory) > 0 {
-		parts = append(parts, fmt.Sprintf("%d objects of mandatory modules, which would be removed from every runtime: %s", len(e.Mandatory), named(e.Mandatory)))
+		parts = append(parts,
+			fmt.Sprintf("%d objects of mandatory modules, which would be removed from every runtime: %s",
+				len(e.Mandatory), named(e.Mandatory)))
 	}
 	if len(e.Rest) > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d other objects (at most %d or %d%% without permission): %s",
@@ -103,7 +106,8 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 			lost.limited++
 		}
 		switch object := live[key]; {
-		case kept[key], object == nil, object.GetDeletionTimestamp() != nil, object.GetAnnotations()[v1beta2.AnnotationGitCommit] == "":
+		case kept[key], object == nil, object.GetDeletionTimestamp() != nil,
+			object.GetAnnotations()[v1beta2.AnnotationGitCommit] == "":
 			// The object stays or is already gone, or another client removed the commit's annotation: it no longer
 			// belongs to the repository.
 		case object.GetAnnotations()[v1beta2.AnnotationPrune] == v1beta2.PruneDisabled:
@@ -123,11 +127,18 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
 	switch {
 	case l.pruned.all > 0 && l.kept.all == 0:
-		return nil, fmt.Errorf("it removes all %d objects of earlier commits: if that is intended, %s", l.objects.all, howToAllow(commit))
+		return nil,
+			fmt.Errorf("it removes all %d objects of earlier commits: if that is intended, %s", l.objects.all,
+				howToAllow(commit))
 	case l.pruned.kymas > 0 && l.kept.kymas == 0:
-		return nil, fmt.Errorf("it removes all %d Kymas of earlier commits, which would empty their runtimes: if that is intended, %s", l.objects.kymas, howToAllow(commit))
+		return nil,
+			fmt.Errorf(
+				"it removes all %d Kymas of earlier commits, which would empty their runtimes: if that is intended, %s",
+				l.objects.kymas, howToAllow(commit))
 	}
-	held := &PruneError{Commit: commit, Live: l.live, Mandatory: l.mandatory, Rest: l.rest, Total: l.limited, Limits: limits}
+	held := &PruneError{
+		Commit: commit, Live: l.live, Mandatory: l.mandatory, Rest: l.rest, Total: l.limited, Limits: limits,
+	}
 	if len(held.Rest) <= limits.MaxCount || len(held.Rest)*100 <= held.Total*limits.MaxPercent {
 		held.Rest = nil
 	}
@@ -230,10 +241,12 @@ func hasOf(kyma *unstructured.Unstructured, field string) bool {
 
 // howToAllow returns the instruction with which an operator allows a commit to delete any objects.
 func howToAllow(commit string) string {
-	return fmt.Sprintf("annotate ConfigMap %s with %s=%s, or set --git-prune-all", RecordName, v1beta2.AnnotationAllowPrune, commit)
+	return fmt.Sprintf("annotate ConfigMap %s with %s=%s, or set --git-prune-all", RecordName,
+		v1beta2.AnnotationAllowPrune, commit)
 }
 
 // errNothing returns the refusal of a commit without objects.
 func errNothing(commit string) error {
-	return fmt.Errorf("it has no objects for the control plane: is the path right? If that is intended, %s", howToAllow(commit))
+	return fmt.Errorf("it has no objects for the control plane: is the path right? If that is intended, %s",
+		howToAllow(commit))
 }

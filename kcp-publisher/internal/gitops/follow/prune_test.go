@@ -20,7 +20,8 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 	}
 	withRuntime := func(field string) func(map[Key]*unstructured.Unstructured) {
 		return func(live map[Key]*unstructured.Unstructured) {
-			_ = unstructured.SetNestedMap(live[key("Kyma", "k007")].Object, map[string]any{"x": "y"}, "status", "runtime", field)
+			_ = unstructured.SetNestedMap(live[key("Kyma", "k007")].Object, map[string]any{"x": "y"}, "status",
+				"runtime", field)
 		}
 	}
 	without7 := append(append([]string{}, all[:7]...), all[8:]...)
@@ -32,22 +33,53 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 		held    string // part of the message, empty if the commit is not held
 		pruned  int
 	}{
-		"a tenth":                                              {commit: all[10:], pruning: limits, pruned: 10},
-		"more than a tenth":                                    {commit: all[11:], pruning: limits, held: "would prune 11 of 100 other objects (at most 5 or 10% without permission): Kyma k000, Kyma k001", pruned: 11},
-		"many are named in part":                               {commit: all[50:], pruning: limits, held: "Kyma k009, and 40 more", pruned: 50},
-		"few, whatever their share":                            {commit: all[5:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, pruned: 5},
-		"more than few, and than their share":                  {commit: all[6:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, held: "6 of 100", pruned: 6},
-		"a Kyma whose runtime reported":                        {commit: without7, live: withRuntime("observed"), pruning: limits, held: "would prune 1 Kymas with a live runtime, which would be emptied: Kyma k007", pruned: 1},
-		"a Kyma whose runtime enrolled":                        {commit: without7, live: withRuntime("key"), pruning: limits, held: "Kyma k007", pruned: 1},
-		"a Kyma that was published to":                         {commit: without7, live: withRuntime("published"), pruning: limits, pruned: 1},
-		"one of another commit is allowed":                     {commit: without7, live: withRuntime("key"), pruning: Pruning{MaxPercent: 10, MaxCount: 5, Allowed: "c1"}, held: "Kyma k007", pruned: 1},
-		"this commit is allowed":                               {commit: without7, live: withRuntime("key"), pruning: Pruning{MaxPercent: 10, MaxCount: 5, Allowed: "c2"}, pruned: 1},
-		"all are allowed":                                      {commit: all[90:], live: withRuntime("key"), pruning: Pruning{All: true}, pruned: 90},
-		"what a commit added that was not whole":               {commit: all[:80], pruning: limits, added: keysOf(80, 100), pruned: 20},
-		"what such a commit added, although an agent enrolled": {commit: without7, live: withRuntime("key"), pruning: limits, added: keysOf(7, 8), pruned: 1},
-		"what such a commit added, and was published to": {commit: without7, live: func(live map[Key]*unstructured.Unstructured) {
-			_ = unstructured.SetNestedMap(live[key("Kyma", "k007")].Object, map[string]any{"key": map[string]any{}, "published": map[string]any{}}, "status", "runtime")
-		}, pruning: limits, added: keysOf(7, 8), held: "Kyma k007", pruned: 1},
+		"a tenth": {commit: all[10:], pruning: limits, pruned: 10},
+		"more than a tenth": {
+			commit: all[11:], pruning: limits,
+			held:   "would prune 11 of 100 other objects (at most 5 or 10% without permission): Kyma k000, Kyma k001",
+			pruned: 11,
+		},
+		"many are named in part": {
+			commit: all[50:], pruning: limits, held: "Kyma k009, and 40 more", pruned: 50,
+		},
+		"few, whatever their share": {
+			commit: all[5:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, pruned: 5,
+		},
+		"more than few, and than their share": {
+			commit: all[6:], pruning: Pruning{MaxPercent: 1, MaxCount: 5}, held: "6 of 100", pruned: 6,
+		},
+		"a Kyma whose runtime reported": {
+			commit: without7, live: withRuntime("observed"), pruning: limits,
+			held: "would prune 1 Kymas with a live runtime, which would be emptied: Kyma k007", pruned: 1,
+		},
+		"a Kyma whose runtime enrolled": {
+			commit: without7, live: withRuntime("key"), pruning: limits, held: "Kyma k007", pruned: 1,
+		},
+		"a Kyma that was published to": {
+			commit: without7, live: withRuntime("published"), pruning: limits, pruned: 1,
+		},
+		"one of another commit is allowed": {
+			commit: without7, live: withRuntime("key"), pruning: Pruning{MaxPercent: 10, MaxCount: 5, Allowed: "c1"},
+			held: "Kyma k007", pruned: 1,
+		},
+		"this commit is allowed": {
+			commit: without7, live: withRuntime("key"), pruning: Pruning{MaxPercent: 10, MaxCount: 5, Allowed: "c2"},
+			pruned: 1,
+		},
+		"all are allowed": {
+			commit: all[90:], live: withRuntime("key"), pruning: Pruning{All: true}, pruned: 90,
+		},
+		"what a commit added that was not whole": {
+			commit: all[:80], pruning: limits, added: keysOf(80, 100), pruned: 20,
+		},
+		"what such a commit added, although an agent enrolled": {
+			commit: without7, live: withRuntime("key"), pruning: limits, added: keysOf(7, 8), pruned: 1,
+		},
+		"what such a commit added, and was published to": {commit: without7,
+			live: func(live map[Key]*unstructured.Unstructured) {
+				_ = unstructured.SetNestedMap(live[key("Kyma", "k007")].Object,
+					map[string]any{"key": map[string]any{}, "published": map[string]any{}}, "status", "runtime")
+			}, pruning: limits, added: keysOf(7, 8), held: "Kyma k007", pruned: 1},
 		"one whose bundles are carried": {commit: without7, live: func(live map[Key]*unstructured.Unstructured) {
 			withRuntime("published")(live)
 			annotate(live[key("Kyma", "k007")], v1beta2.AnnotationCarried, "true")
@@ -67,7 +99,8 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 			if err != nil || len(plan.Prune) != c.pruned {
 				t.Fatalf("prunes %d, %v", len(plan.Prune), err)
 			}
-			if (plan.Held != nil) != (c.held != "") || plan.Held != nil && !strings.Contains(plan.Held.Error(), c.held) {
+			if (plan.Held != nil) != (c.held != "") || plan.Held != nil &&
+				!strings.Contains(plan.Held.Error(), c.held) {
 				t.Errorf("held: %v", plan.Held)
 			}
 		})
@@ -94,7 +127,8 @@ func TestAnnotationPreventsPruning(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []Key{key("Kyma", "two")}; !reflect.DeepEqual(plan.Protected, want) || len(plan.Prune) != 1 || plan.Prune[0] != key("ModuleTemplate", "keda-1.0.0") {
+	if want := []Key{key("Kyma", "two")}; !reflect.DeepEqual(plan.Protected, want) || len(plan.Prune) != 1 ||
+		plan.Prune[0] != key("ModuleTemplate", "keda-1.0.0") {
 		t.Errorf("protects %v, prunes %v", plan.Protected, plan.Prune)
 	}
 	// Once the annotation is removed, a later commit prunes the object.
@@ -106,7 +140,8 @@ func TestAnnotationPreventsPruning(t *testing.T) {
 }
 
 func TestPruningAMandatoryModuleNeedsPermission(t *testing.T) {
-	mandatoryMeta := strings.Replace(releaseMeta, "channels: [{channel: regular, version: 1.0.0}]", "mandatory: {version: 1.0.0}", 1)
+	mandatoryMeta := strings.Replace(releaseMeta, "channels: [{channel: regular, version: 1.0.0}]",
+		"mandatory: {version: 1.0.0}", 1)
 	mandatoryTemplate := strings.Replace(template, "version: 1.0.0", "version: 1.0.0, mandatory: true", 1)
 	for name, c := range map[string]struct {
 		document string
@@ -114,7 +149,11 @@ func TestPruningAMandatoryModuleNeedsPermission(t *testing.T) {
 		pruning  Pruning
 		held     string
 	}{
-		"a ModuleReleaseMeta":                     {mandatoryMeta, nil, limits, "would prune 1 objects of mandatory modules, which would be removed from every runtime: ModuleReleaseMeta keda"},
+		"a ModuleReleaseMeta": {
+			mandatoryMeta, nil, limits,
+			"would prune 1 objects of mandatory modules, which would be removed from every runtime: " +
+				"ModuleReleaseMeta keda",
+		},
 		"a ModuleTemplate":                        {mandatoryTemplate, nil, limits, "ModuleTemplate keda-1.0.0"},
 		"of a commit that was never whole":        {mandatoryMeta, []Key{key("ModuleReleaseMeta", "keda")}, limits, ""},
 		"with permission":                         {mandatoryMeta, nil, Pruning{Allowed: "c2"}, ""},
@@ -127,7 +166,8 @@ func TestPruningAMandatoryModuleNeedsPermission(t *testing.T) {
 			if err != nil || len(plan.Prune) != 1 {
 				t.Fatalf("prunes %v, %v", plan.Prune, err)
 			}
-			if (plan.Held != nil) != (c.held != "") || plan.Held != nil && !strings.Contains(plan.Held.Error(), c.held) {
+			if (plan.Held != nil) != (c.held != "") || plan.Held != nil &&
+				!strings.Contains(plan.Held.Error(), c.held) {
 				t.Errorf("held: %v", plan.Held)
 			}
 		})
@@ -149,7 +189,8 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 		t.Fatal(err)
 	}
 	noted, err := (&record{corev1.ConfigMap{Data: fields}}).inventory()
-	if err != nil || !reflect.DeepEqual(noted.Added, []Key{key("Kyma", "new")}) || slices.Contains(noted.Keys, key("Kyma", "theirs")) {
+	if err != nil || !reflect.DeepEqual(noted.Added, []Key{key("Kyma", "new")}) ||
+		slices.Contains(noted.Keys, key("Kyma", "theirs")) {
 		t.Fatalf("noted are %+v, %v", noted, err)
 	}
 	for _, w := range plan.Apply {
@@ -159,14 +200,16 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	if err != nil || back.Held != nil {
 		t.Fatalf("held: %v, %v", back.Held, err)
 	}
-	if !reflect.DeepEqual(back.Prune, []Key{key("Kyma", "new")}) || !reflect.DeepEqual(back.Disown, []Key{key("Kyma", "theirs")}) || back.equal() {
+	if !reflect.DeepEqual(back.Prune, []Key{key("Kyma", "new")}) ||
+		!reflect.DeepEqual(back.Disown, []Key{key("Kyma", "theirs")}) || back.equal() {
 		t.Errorf("prunes %v, disowns %v", back.Prune, back.Disown)
 	}
 	annotations := live[key("Kyma", "theirs")].GetAnnotations()
 	delete(annotations, v1beta2.AnnotationGitCommit)
 	live[key("Kyma", "theirs")].SetAnnotations(annotations)
 	delete(live, key("Kyma", "new"))
-	if done, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.equal() || len(done.Disown) > 0 {
+	if done, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.equal() ||
+		len(done.Disown) > 0 {
 		t.Errorf("it is done twice: %+v, %v", done, err)
 	}
 }

@@ -109,7 +109,8 @@ func (r *record) applying() string { return r.Data[fieldApplying] }
 // isWhole reports whether a commit is the last one that was applied as a whole, from the same path of the same
 // repository.
 func (r *record) isWhole(repository *git.Repository, commit string) bool {
-	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL && r.Data[fieldPath] == repository.Path
+	return r.Data[fieldCommit] == commit && r.Data[fieldRepository] == repository.URL &&
+		r.Data[fieldPath] == repository.Path
 }
 
 // lastOf returns the last wholly applied commit of a repository's branch or tag, or an empty string.
@@ -169,7 +170,9 @@ func encodeInventory(keys []Key) (string, error) {
 	}
 	text := strings.Join(lines, "\n")
 	if len(text) > maxInventoryBytes {
-		return "", fmt.Errorf("the names of its objects take %d bytes, at most %d: use fewer or shorter ones", len(text), maxInventoryBytes)
+		return "",
+			fmt.Errorf("the names of its objects take %d bytes, at most %d: use fewer or shorter ones", len(text),
+				maxInventoryBytes)
 	}
 	return text, nil
 }

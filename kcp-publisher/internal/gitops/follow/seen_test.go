@@ -13,7 +13,8 @@ import (
 func TestHoldLastsUntilTheCacheHasTheWholeCommit(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"))
 	older, _ := inForce(t, template, strings.Replace(releaseMeta, "1.0.0", "0.9.0", 1), a("one"), a("two"))
-	plan, err := NewPlan(wanted(t, template, releaseMeta, a("one")), "c2", live, Inventory{Keys: append(inventory, key("Kyma", "two"))}, limits)
+	plan, err := NewPlan(wanted(t, template, releaseMeta, a("one")), "c2", live,
+		Inventory{Keys: append(inventory, key("Kyma", "two"))}, limits)
 	if err != nil || !plan.equal() {
 		t.Fatal(plan, err)
 	}
@@ -24,12 +25,22 @@ func TestHoldLastsUntilTheCacheHasTheWholeCommit(t *testing.T) {
 		want   []Key
 	}{
 		"it has all of it": {func(map[Key]metav1.Object) {}, nil},
-		"one is not there": {func(c map[Key]metav1.Object) { delete(c, key("ModuleTemplate", "keda-1.0.0")) }, []Key{key("ModuleTemplate", "keda-1.0.0")}},
+		"one is not there": {
+			func(c map[Key]metav1.Object) {
+				delete(c, key("ModuleTemplate", "keda-1.0.0"))
+			}, []Key{key("ModuleTemplate", "keda-1.0.0")},
+		},
 		"one is as it was": {func(c map[Key]metav1.Object) {
 			c[key("ModuleReleaseMeta", "keda")] = older[key("ModuleReleaseMeta", "keda")]
 		}, []Key{key("ModuleReleaseMeta", "keda")}},
-		"a pruned one is there": {func(c map[Key]metav1.Object) { c[key("Kyma", "two")] = older[key("Kyma", "two")] }, []Key{key("Kyma", "two")}},
-		"what nobody brought":   {func(c map[Key]metav1.Object) { c[key("Kyma", "three")] = older[key("Kyma", "two")] }, nil},
+		"a pruned one is there": {
+			func(c map[Key]metav1.Object) {
+				c[key("Kyma", "two")] = older[key("Kyma", "two")]
+			}, []Key{key("Kyma", "two")},
+		},
+		"what nobody brought": {
+			func(c map[Key]metav1.Object) { c[key("Kyma", "three")] = older[key("Kyma", "two")] }, nil,
+		},
 		"a pruned one is finalized": {func(c map[Key]metav1.Object) {
 			leaving := older[key("Kyma", "two")].DeepCopy()
 			leaving.SetDeletionTimestamp(&now)
@@ -68,11 +79,17 @@ func TestOnlyKymasOfOtherWritersDoNotHoldACommit(t *testing.T) {
 		change func(Survey)
 		half   bool
 	}{
-		"nothing differs":                {func(Survey) {}, false},
-		"a Kyma is written by others":    {func(s Survey) { s.Live[key("Kyma", "one")].SetManagedFields(nil) }, false},
-		"a Kyma is deleted":              {func(s Survey) { s.Live[key("Kyma", "one")].SetDeletionTimestamp(&now) }, false},
-		"a ModuleTemplate is not there":  {func(s Survey) { delete(s.Live, key("ModuleTemplate", "keda-1.0.0")) }, true},
-		"a ModuleReleaseMeta is deleted": {func(s Survey) { s.Live[key("ModuleReleaseMeta", "keda")].SetDeletionTimestamp(&now) }, true},
+		"nothing differs":             {func(Survey) {}, false},
+		"a Kyma is written by others": {func(s Survey) { s.Live[key("Kyma", "one")].SetManagedFields(nil) }, false},
+		"a Kyma is deleted": {
+			func(s Survey) { s.Live[key("Kyma", "one")].SetDeletionTimestamp(&now) }, false,
+		},
+		"a ModuleTemplate is not there": {
+			func(s Survey) { delete(s.Live, key("ModuleTemplate", "keda-1.0.0")) }, true,
+		},
+		"a ModuleReleaseMeta is deleted": {
+			func(s Survey) { s.Live[key("ModuleReleaseMeta", "keda")].SetDeletionTimestamp(&now) }, true,
+		},
 	} {
 		live, inventory := inForce(t, template, releaseMeta, a("one"))
 		c.change(Survey{Live: live})

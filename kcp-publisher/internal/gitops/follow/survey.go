@@ -54,7 +54,9 @@ func (f *Follower) Survey(ctx context.Context, commit string, objects source.Obj
 
 // live reads the kinds of the commit and the inventory. A kind that the API server does not serve has no objects: if
 // the commit has one, the dry run reports it.
-func (f *Follower) live(ctx context.Context, wanted []source.Written, inventory []Key) (map[Key]*unstructured.Unstructured, error) {
+func (f *Follower) live(
+	ctx context.Context, wanted []source.Written, inventory []Key,
+) (map[Key]*unstructured.Unstructured, error) {
 	versions := map[schema.GroupKind]string{}
 	for _, key := range inventory {
 		versions[key.Kind] = ""

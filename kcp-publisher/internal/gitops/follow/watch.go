@@ -30,7 +30,8 @@ func (f *Follower) Watch(ctx context.Context, objects cache.Cache, kinds ...clie
 				if last, ok := deleted.(toolscache.DeletedFinalStateUnknown); ok {
 					deleted = last.Obj
 				}
-				if object, ok := deleted.(client.Object); ok && object.GetAnnotations()[v1beta2.AnnotationGitCommit] != "" {
+				if object, ok := deleted.(client.Object); ok &&
+					object.GetAnnotations()[v1beta2.AnnotationGitCommit] != "" {
 					f.edited.Store(true)
 				}
 			},

@@ -21,7 +21,8 @@ const concurrency = 8
 // applyAll applies objects, kind after kind. It first takes over the fields of other owners in the spec of an existing
 // object. The error names the places of the objects that the API refuses.
 func (f *Follower) applyAll(
-	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured, options ...client.ApplyOption,
+	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured,
+	options ...client.ApplyOption,
 ) error {
 	options = append(options, client.FieldOwner(fieldManager), client.ForceOwnership)
 	problems := make([]error, len(objects))
@@ -95,9 +96,8 @@ func (f *Follower) disown(ctx context.Context, keys []Key, live map[Key]*unstruc
 		if err := f.mayWrite(); err != nil {
 			return err
 		}
-		if err := f.Client.Patch(ctx, live[key].DeepCopy(), patch, client.FieldOwner(fieldManager)); client.IgnoreNotFound(
-			err,
-		) != nil {
+		if err := f.Client.Patch(ctx, live[key].DeepCopy(), patch,
+			client.FieldOwner(fieldManager)); client.IgnoreNotFound(err) != nil {
 			problems = append(problems, fmt.Errorf("remove the commit's annotations from %s: %w", key, err))
 		}
 	}

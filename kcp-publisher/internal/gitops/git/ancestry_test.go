@@ -13,7 +13,9 @@ func TestDescendsFollowsTheParentsOfACommit(t *testing.T) {
 	second := w.commit(map[string]string{"a.yaml": "2"})
 	tree, err := w.repo.Worktree()
 	w.must(err)
-	w.must(tree.Checkout(&gogit.CheckoutOptions{Hash: plumbing.NewHash(first), Branch: "refs/heads/side", Create: true}))
+	w.must(tree.Checkout(&gogit.CheckoutOptions{
+		Hash: plumbing.NewHash(first), Branch: "refs/heads/side", Create: true,
+	}))
 	side := w.commit(map[string]string{"b.yaml": "1"})
 	w.must(tree.Checkout(&gogit.CheckoutOptions{Branch: "refs/heads/main"}))
 	third := w.commit(map[string]string{"a.yaml": "3"}, func(o *gogit.CommitOptions) {

@@ -68,8 +68,12 @@ func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
 }
 
 // advertised reads the references and returns the hash that the options select.
-func (r *Repository) advertised(ctx context.Context) (plumbing.Hash, transport.UploadPackSession, *packp.AdvRefs, error) {
-	session, err := opened(ctx, func() (transport.UploadPackSession, error) { return r.client.NewUploadPackSession(r.endpoint, r.auth) })
+func (r *Repository) advertised(
+	ctx context.Context,
+) (plumbing.Hash, transport.UploadPackSession, *packp.AdvRefs, error) {
+	session, err := opened(ctx, func() (transport.UploadPackSession, error) {
+		return r.client.NewUploadPackSession(r.endpoint, r.auth)
+	})
 	if err != nil {
 		return plumbing.ZeroHash, nil, nil, err
 	}
@@ -115,7 +119,9 @@ func (r *Repository) branch(refs *packp.AdvRefs) string {
 }
 
 // fetch returns the objects of the newest commit. It fetches no history if the server supports shallow fetches.
-func (r *Repository) fetch(ctx context.Context) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {
+func (r *Repository) fetch(
+	ctx context.Context,
+) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {
 	head, session, refs, err := r.advertised(ctx)
 	if err != nil {
 		return head, "", nil, err
@@ -174,8 +180,9 @@ func (r *Repository) read(head plumbing.Hash, objects storer.EncodedObjectStorer
 		return nil, err
 	}
 	commit := &Commit{
-		Head: head.String(), Hash: found.Hash.String(), Author: found.Author.Name + " <" + found.Author.Email + ">", Message: found.Message,
-		Time: found.Committer.When, commit: found, objects: objects,
+		Head: head.String(), Hash: found.Hash.String(), Author: found.Author.Name + " <" + found.Author.Email + ">",
+		Message: found.Message,
+		Time:    found.Committer.When, commit: found, objects: objects,
 	}
 	if r.Signers != nil {
 		if commit.SignedBy, err = r.Signers.verify(found); err != nil {

@@ -12,7 +12,9 @@ import (
 // TestPollsLeaveNoConnectionsBehind opens a repository anew for each look, as the publisher does.
 func TestPollsLeaveNoConnectionsBehind(t *testing.T) {
 	var begun, open atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+	}))
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:

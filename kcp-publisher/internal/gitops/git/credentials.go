@@ -56,7 +56,8 @@ func ReadCredentials(dir string) (Credentials, error) {
 		into(data)
 	}
 	if !found {
-		return Credentials{}, fmt.Errorf("%s holds none of username, password, bearerToken, ca.crt, identity and known_hosts", dir)
+		return Credentials{},
+			fmt.Errorf("%s holds none of username, password, bearerToken, ca.crt, identity and known_hosts", dir)
 	}
 	return c, nil
 }

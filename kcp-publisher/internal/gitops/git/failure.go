@@ -45,10 +45,12 @@ func (e *hostKeyError) Error() string {
 	const advice = "ask those who run the server whether that is its key, and put it into known_hosts if so"
 	var mismatch *knownhosts.KeyError
 	if errors.As(e.err, &mismatch) && len(mismatch.Want) > 0 {
-		return fmt.Sprintf("known_hosts (%s) has another key for %s than the server's, %s: %s", e.file, e.host, e.fingerprint, advice)
+		return fmt.Sprintf("known_hosts (%s) has another key for %s than the server's, %s: %s", e.file, e.host,
+			e.fingerprint, advice)
 	}
 	if errors.As(e.err, &mismatch) {
-		return fmt.Sprintf("known_hosts (%s) has no key for %s; the server's is %s: %s", e.file, e.host, e.fingerprint, advice)
+		return fmt.Sprintf("known_hosts (%s) has no key for %s; the server's is %s: %s", e.file, e.host, e.fingerprint,
+			advice)
 	}
 	return fmt.Sprintf("known_hosts (%s) does not accept the key of %s, %s: %v", e.file, e.host, e.fingerprint, e.err)
 }
@@ -66,7 +68,8 @@ func (r *Repository) fetchError(what string, err error) error {
 	case errors.As(err, &algorithms) && algorithms.What == "host key":
 		failure.Cause = HostKeyRefused
 		failure.err = fmt.Errorf("known_hosts (%s) has no key for %s of a kind that the server has, %s: "+
-			"ask those who run the server for its key, and put it into known_hosts", r.Credentials.knownHosts, r.endpoint.Host, strings.Join(algorithms.RequestedAlgorithms, ", "))
+			"ask those who run the server for its key, and put it into known_hosts", r.Credentials.knownHosts,
+			r.endpoint.Host, strings.Join(algorithms.RequestedAlgorithms, ", "))
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed),
 		strings.Contains(err.Error(), "ssh: unable to authenticate"):
 		failure.Cause = CredentialsRefused

@@ -53,7 +53,8 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a repository of its own", maxPackBytes>>20)
+var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a repository of its own",
+	maxPackBytes>>20)
 
 // measure inflates a pack without keeping its objects, and refuses a pack with too many or too large objects. For a
 // delta it counts the size that the delta declares: applying a delta with a wrong size fails.
@@ -64,7 +65,8 @@ func measure(pack []byte) error {
 		return err
 	}
 	if count > maxObjects {
-		return fmt.Errorf("the repository sends %d objects, at most %d: keep the source in a repository of its own", count, maxObjects)
+		return fmt.Errorf("the repository sends %d objects, at most %d: keep the source in a repository of its own",
+			count, maxObjects)
 	}
 	total := counter{limit: maxInflatedBytes}
 	for range count {
@@ -98,7 +100,8 @@ func (c *counter) Write(p []byte) (int, error) {
 
 func (c *counter) add(n int64) error {
 	if n < 0 || n > c.limit-c.bytes {
-		return fmt.Errorf("the repository's objects are larger than %d MiB: keep the source in a repository of its own", c.limit>>20)
+		return fmt.Errorf("the repository's objects are larger than %d MiB: keep the source in a repository of its own",
+			c.limit>>20)
 	}
 	c.bytes += n
 	return nil

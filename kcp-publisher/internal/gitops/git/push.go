@@ -124,7 +124,10 @@ func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) 
 		}
 	}
 	who := object.Signature{Name: change.Name, Email: change.Email, When: change.Time}
-	commit := &object.Commit{Author: who, Committer: who, Message: change.Message, TreeHash: root, ParentHashes: []plumbing.Hash{base.commit.Hash}}
+	commit := &object.Commit{
+		Author: who, Committer: who, Message: change.Message, TreeHash: root,
+		ParentHashes: []plumbing.Hash{base.commit.Hash},
+	}
 	if change.Key != nil {
 		if commit.PGPSignature, err = change.Key.sign(commit); err != nil {
 			return nil, err
@@ -260,7 +263,8 @@ func (r *Repository) send(ctx context.Context, made *memory.Storage, command *pa
 	}
 	request.Commands = []*packp.Command{command}
 	var pack bytes.Buffer
-	if _, err := packfile.NewEncoder(&pack, made, false).Encode(slices.Collect(maps.Keys(made.Objects)), 0); err != nil {
+	if _, err := packfile.NewEncoder(&pack, made, false).Encode(slices.Collect(maps.Keys(made.Objects)),
+		0); err != nil {
 		return err
 	}
 	request.Packfile = io.NopCloser(&pack)

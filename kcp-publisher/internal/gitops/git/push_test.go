@@ -20,7 +20,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-var change = Change{Files: map[string][]byte{"deep/two.yaml": []byte("new")}, Name: "Ada", Email: "ada@example.com", Message: "promote", Time: noon}
+var change = Change{
+	Files: map[string][]byte{"deep/two.yaml": []byte("new")}, Name: "Ada", Email: "ada@example.com", Message: "promote",
+	Time: noon,
+}
 
 // bare copies a repository to where nobody works on it.
 func (w *work) bare() string {
@@ -46,7 +49,8 @@ func TestPushChangesOneFile(t *testing.T) {
 			w.must(err)
 			after, err := r.Commit(t.Context())
 			w.must(err)
-			if after.Hash != pushed || after.commit.ParentHashes[0].String() != first || after.Message != "promote" || after.Author != "Ada <ada@example.com>" {
+			if after.Hash != pushed || after.commit.ParentHashes[0].String() != first || after.Message != "promote" ||
+				after.Author != "Ada <ada@example.com>" {
 				t.Errorf("got %+v", after.commit)
 			}
 			all := fetched(t, Options{URL: r.URL})
@@ -66,7 +70,8 @@ func TestPushChangesOneFile(t *testing.T) {
 			}
 			other := change
 			other.Message = "another"
-			if _, err := r.Push(t.Context(), base, other, "promote-two"); err == nil || !strings.Contains(err.Error(), "exists already") {
+			if _, err := r.Push(t.Context(), base, other, "promote-two"); err == nil ||
+				!strings.Contains(err.Error(), "exists already") {
 				t.Errorf("a branch that exists: %v", err)
 			}
 			if now := fetched(t, Options{URL: r.URL}); now.Hash != pushed {
@@ -82,7 +87,8 @@ func TestCheckedOutBranchIsNotMoved(t *testing.T) {
 	r := open(t, Options{URL: w.dir})
 	base, err := r.Commit(t.Context())
 	w.must(err)
-	if _, err := r.Push(t.Context(), base, change, "main"); err == nil || !strings.Contains(err.Error(), "main is checked out there") {
+	if _, err := r.Push(t.Context(), base, change, "main"); err == nil ||
+		!strings.Contains(err.Error(), "main is checked out there") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := r.Push(t.Context(), base, change, "other"); err != nil {
@@ -130,7 +136,8 @@ func TestGitItselfBelievesOurSignature(t *testing.T) {
 	w.must(os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
 	key, err := ReadSigningKey(file)
 	w.must(err)
-	w.must(os.WriteFile(allowed, append([]byte("ada@example.com "), ssh.MarshalAuthorizedKey(key.signer.PublicKey())...), 0o600))
+	w.must(os.WriteFile(allowed,
+		append([]byte("ada@example.com "), ssh.MarshalAuthorizedKey(key.signer.PublicKey())...), 0o600))
 	r := open(t, Options{URL: w.bare()})
 	base, err := r.Commit(t.Context())
 	w.must(err)
@@ -140,12 +147,14 @@ func TestGitItselfBelievesOurSignature(t *testing.T) {
 	w.must(err)
 	cmd := exec.CommandContext(t.Context(), "git", "-c", "gpg.ssh.allowedSignersFile="+allowed, "verify-commit", hash)
 	cmd.Dir, cmd.Env = r.URL, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null")
-	if output, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(output), `Good "git" signature for ada@example.com`) {
+	if output, err := cmd.CombinedOutput(); err != nil ||
+		!strings.Contains(string(output), `Good "git" signature for ada@example.com`) {
 		t.Errorf("git says %v\n%s", err, output)
 	}
 	signers, err := ReadSigners(allowed)
 	w.must(err)
-	if commit, err := open(t, Options{URL: r.URL, Signers: signers}).Commit(t.Context()); err != nil || commit.Hash != hash || commit.SignedBy != "ada@example.com" {
+	if commit, err := open(t, Options{URL: r.URL, Signers: signers}).Commit(t.Context()); err != nil ||
+		commit.Hash != hash || commit.SignedBy != "ada@example.com" {
 		t.Errorf("got %+v, %v", commit, err)
 	}
 }
@@ -160,7 +169,8 @@ func TestPreviewShowsTheCommitOnly(t *testing.T) {
 	change.Files = map[string][]byte{"deep/two.yaml": []byte("one\nnew\n")}
 	text, err := r.Preview(base, change)
 	w.must(err)
-	for _, want := range []string{"Author: Ada <ada@example.com>", "    promote", "--- a/fleet/deep/two.yaml\n+++ b/fleet/deep/two.yaml", "-old\n+new\n"} {
+	for _, want := range []string{"Author: Ada <ada@example.com>", "    promote",
+		"--- a/fleet/deep/two.yaml\n+++ b/fleet/deep/two.yaml", "-old\n+new\n"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -207,15 +217,28 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 		sign    func(*gogit.CommitOptions)
 		want    string // part of the error, empty when it is accepted
 	}{
-		"an allowed SSH key":          {allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} }, ""},
-		"an SSH key of somebody else": {allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{foreign, "git"} }, "is not allowed"},
-		"a signature of a file":       {allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "file"} }, `is for "file"`},
-		"no signature":                {allowed, func(*gogit.CommitOptions) {}, "is not signed"},
-		"OpenPGP where SSH is wanted": {allowed, func(o *gogit.CommitOptions) { o.SignKey = person }, "not an SSH signature"},
-		"a key of the key ring":       {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = person }, ""},
-		"a key of somebody else":      {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = stranger }, "not signed by a key of the key ring"},
-		"SSH where OpenPGP is wanted": {ring.String(), func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} }, "not signed by a key of the key ring"},
-		"no OpenPGP signature":        {ring.String(), func(*gogit.CommitOptions) {}, "is not signed"},
+		"an allowed SSH key": {
+			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} }, "",
+		},
+		"an SSH key of somebody else": {
+			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{foreign, "git"} }, "is not allowed",
+		},
+		"a signature of a file": {
+			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "file"} }, `is for "file"`,
+		},
+		"no signature": {allowed, func(*gogit.CommitOptions) {}, "is not signed"},
+		"OpenPGP where SSH is wanted": {
+			allowed, func(o *gogit.CommitOptions) { o.SignKey = person }, "not an SSH signature",
+		},
+		"a key of the key ring": {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = person }, ""},
+		"a key of somebody else": {
+			ring.String(), func(o *gogit.CommitOptions) { o.SignKey = stranger }, "not signed by a key of the key ring",
+		},
+		"SSH where OpenPGP is wanted": {
+			ring.String(), func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} },
+			"not signed by a key of the key ring",
+		},
+		"no OpenPGP signature": {ring.String(), func(*gogit.CommitOptions) {}, "is not signed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "signers")
@@ -238,14 +261,17 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 func TestSignatureOfAnotherCommitIsRefused(t *testing.T) {
 	w := newWork(t)
 	key := newSSHKey(t)
-	hash := w.commit(map[string]string{"a.yaml": "1"}, func(o *gogit.CommitOptions) { o.Signer = sshSigner{key, "git"} })
+	hash := w.commit(map[string]string{"a.yaml": "1"}, func(o *gogit.CommitOptions) {
+		o.Signer = sshSigner{key, "git"}
+	})
 	commit, err := w.repo.CommitObject(plumbing.NewHash(hash))
 	w.must(err)
 	signers := &Signers{ssh: map[string]string{ssh.FingerprintSHA256(key.PublicKey()): "ada"}}
 	if who, err := signers.verify(commit); err != nil || who != "ada" {
 		t.Fatalf("as it is: %q, %v", who, err)
 	}
-	if _, err := signers.verifySSH([]byte("tree of mine"), commit.PGPSignature); err == nil || !strings.Contains(err.Error(), "does not match the commit") {
+	if _, err := signers.verifySSH([]byte("tree of mine"), commit.PGPSignature); err == nil ||
+		!strings.Contains(err.Error(), "does not match the commit") {
 		t.Errorf("got %v", err)
 	}
 }

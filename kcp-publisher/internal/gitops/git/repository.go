@@ -63,7 +63,8 @@ func Open(o Options) (*Repository, error) {
 	if o.Branch != "" && o.Tag != "" {
 		return nil, errors.New("a branch and a tag are set: set only one of them")
 	}
-	for _, name := range []plumbing.ReferenceName{plumbing.NewBranchReferenceName(o.Branch), plumbing.NewTagReferenceName(o.Tag)} {
+	for _, name := range []plumbing.ReferenceName{plumbing.NewBranchReferenceName(o.Branch),
+		plumbing.NewTagReferenceName(o.Tag)} {
 		if err := name.Validate(); err != nil && name.Short() != "" && !strings.HasSuffix(name.String(), "/") {
 			return nil, fmt.Errorf("%q is not a valid branch or tag name", name.Short())
 		}
@@ -77,12 +78,14 @@ func Open(o Options) (*Repository, error) {
 	}
 	if parsed, err := url.Parse(o.URL); err == nil && parsed.User != nil {
 		if _, set := parsed.User.Password(); set || parsed.Scheme != "ssh" {
-			return nil, errors.New("the URL contains credentials, which would appear in logs and bundles: put them into files")
+			return nil,
+				errors.New("the URL contains credentials, which would appear in logs and bundles: put them into files")
 		}
 	}
 	endpoint, err := transport.NewEndpoint(o.URL)
 	if err != nil || o.URL == "" {
-		return nil, errors.New("want a URL such as https://host/repository.git, ssh://git@host/repository.git or a path")
+		return nil,
+			errors.New("want a URL such as https://host/repository.git, ssh://git@host/repository.git or a path")
 	}
 	r := &Repository{Options: o, endpoint: endpoint}
 	if err := r.connectBy(endpoint.Protocol); err != nil {

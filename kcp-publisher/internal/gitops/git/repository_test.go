@@ -36,7 +36,9 @@ func newWork(t *testing.T) *work {
 	t.Helper()
 	w := &work{t: t, dir: t.TempDir()}
 	var err error
-	w.repo, err = gogit.PlainInitWithOptions(w.dir, &gogit.PlainInitOptions{InitOptions: gogit.InitOptions{DefaultBranch: "refs/heads/main"}})
+	w.repo, err = gogit.PlainInitWithOptions(w.dir, &gogit.PlainInitOptions{
+		InitOptions: gogit.InitOptions{DefaultBranch: "refs/heads/main"},
+	})
 	w.must(err)
 	return w
 }
@@ -108,8 +110,10 @@ func served(t *testing.T, dir, password string) string {
 	if err != nil {
 		t.Skip("git is not installed: its own server is not there to be asked")
 	}
-	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Dir: dir, Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + dir,
-		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=http.receivepack", "GIT_CONFIG_VALUE_0=true", "GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*"}}
+	backend := &cgi.Handler{Path: program, Args: []string{"http-backend"}, Dir: dir,
+		Env: []string{"GIT_PROJECT_ROOT=" + dir, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "HOME=" + dir,
+			"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=http.receivepack", "GIT_CONFIG_VALUE_0=true",
+			"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*"}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, given, _ := r.BasicAuth(); given != password {
 			w.Header().Set("WWW-Authenticate", "Basic")
@@ -124,9 +128,12 @@ func served(t *testing.T, dir, password string) string {
 
 func TestCommitHasTheFilesBelowItsPath(t *testing.T) {
 	w := newWork(t)
-	hash := w.commit(map[string]string{"fleet/one.yaml": "a", "fleet/deep/two.yaml": "b", "secret.yaml": "c", "fleet.yaml": "d"})
+	hash := w.commit(map[string]string{
+		"fleet/one.yaml": "a", "fleet/deep/two.yaml": "b", "secret.yaml": "c", "fleet.yaml": "d",
+	})
 	commit := fetched(t, Options{URL: w.dir, Branch: "main", Path: "/fleet/"})
-	if commit.Hash != hash || commit.Branch != "main" || commit.Author != "Ada <ada@example.com>" || !commit.Time.Equal(noon) {
+	if commit.Hash != hash || commit.Branch != "main" || commit.Author != "Ada <ada@example.com>" ||
+		!commit.Time.Equal(noon) {
 		t.Errorf("got %+v", commit)
 	}
 	if got := names(t, commit.Files); got != "deep/two.yaml one.yaml" {
@@ -143,7 +150,9 @@ func TestCommitHasTheFilesBelowItsPath(t *testing.T) {
 func TestBranchTagAndHeadSelectACommit(t *testing.T) {
 	w := newWork(t)
 	first := w.commit(map[string]string{"a.yaml": "1"})
-	_, err := w.repo.CreateTag("annotated", plumbing.NewHash(first), &gogit.CreateTagOptions{Tagger: &object.Signature{Name: "Ada", When: noon}, Message: "one"})
+	_, err := w.repo.CreateTag("annotated", plumbing.NewHash(first), &gogit.CreateTagOptions{
+		Tagger: &object.Signature{Name: "Ada", When: noon}, Message: "one",
+	})
 	w.must(err)
 	_, err = w.repo.CreateTag("light", plumbing.NewHash(first), nil)
 	w.must(err)
@@ -188,7 +197,8 @@ func TestGitsOwnServerIsReadWithoutItsHistory(t *testing.T) {
 	}
 	_, err = open(t, Options{URL: url}).Commit(t.Context())
 	var refused *FetchError
-	if err == nil || !strings.Contains(err.Error(), "authentication required") || !errors.As(err, &refused) || refused.Cause != CredentialsRefused {
+	if err == nil || !strings.Contains(err.Error(), "authentication required") || !errors.As(err, &refused) ||
+		refused.Cause != CredentialsRefused {
 		t.Errorf("without a password: %v", err)
 	}
 }
@@ -210,13 +220,17 @@ func TestLinksAndSubmodulesStopACommit(t *testing.T) {
 		at    string
 		want  string
 	}{
-		"a link in the place of a file":        {link, "kymas/one.yaml", "kymas/one.yaml: is a symbolic link, which is not followed"},
-		"a link in the place of a folder":      {link, "kymas", "kymas: is a symbolic link"},
-		"a submodule in the place of a folder": {submodule, "kymas", "kymas: is a submodule, which is not fetched: put the files in its place"},
-		"a hidden link to an object":           {link, ".one.yaml", ".one.yaml: is a symbolic link"},
-		"a hidden link":                        {link, ".editorconfig", ""},
-		"a link in a hidden folder":            {link, ".github/kymas", ""},
-		"a hidden submodule":                   {submodule, ".tools", ""},
+		"a link in the place of a file": {
+			link, "kymas/one.yaml", "kymas/one.yaml: is a symbolic link, which is not followed",
+		},
+		"a link in the place of a folder": {link, "kymas", "kymas: is a symbolic link"},
+		"a submodule in the place of a folder": {
+			submodule, "kymas", "kymas: is a submodule, which is not fetched: put the files in its place",
+		},
+		"a hidden link to an object": {link, ".one.yaml", ".one.yaml: is a symbolic link"},
+		"a hidden link":              {link, ".editorconfig", ""},
+		"a link in a hidden folder":  {link, ".github/kymas", ""},
+		"a hidden submodule":         {submodule, ".tools", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWork(t)
@@ -229,7 +243,9 @@ func TestLinksAndSubmodulesStopACommit(t *testing.T) {
 					_, err = tree.Add(c.at)
 					w.must(err)
 				}
-				_, err = tree.Commit("change", &gogit.CommitOptions{Author: &object.Signature{Name: "Ada", Email: "ada@example.com", When: noon}})
+				_, err = tree.Commit("change", &gogit.CommitOptions{
+					Author: &object.Signature{Name: "Ada", Email: "ada@example.com", When: noon},
+				})
 				w.must(err)
 			} else {
 				w.commit(nil)
@@ -243,7 +259,8 @@ func TestLinksAndSubmodulesStopACommit(t *testing.T) {
 				return
 			}
 			w.must(err)
-			if len(commit.Ignored) != 1 || !strings.HasPrefix(commit.Ignored[0], c.at+": ") || names(t, commit.Files) != "a.yaml" {
+			if len(commit.Ignored) != 1 || !strings.HasPrefix(commit.Ignored[0], c.at+": ") ||
+				names(t, commit.Files) != "a.yaml" {
 				t.Errorf("ignored %v, read %s", commit.Ignored, names(t, commit.Files))
 			}
 		})
@@ -276,17 +293,23 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"a password in the URL":      {Options{URL: "https://ada:hunter2@host/x"}, "contains credentials"},
-		"a token in the URL":         {Options{URL: "https://hunter2@host/x"}, "contains credentials"},
-		"a password for ssh":         {Options{URL: "ssh://ada:hunter2@host/x"}, "contains credentials"},
-		"no URL":                     {Options{}, "want a URL"},
-		"branch and tag":             {Options{URL: "/x", Branch: "a", Tag: "b"}, "set only one of them"},
-		"a branch that is none":      {Options{URL: "/x", Branch: "a..b"}, "not a valid branch"},
-		"another scheme":             {Options{URL: "ftp://host/x"}, `scheme "ftp" is not supported`},
-		"a password in clear text":   {Options{URL: "http://host/x", Credentials: Credentials{password: "hunter2"}}, "use https"},
-		"ssh without a known host":   {Options{URL: "git@host:x", Credentials: Credentials{identity: []byte("k")}}, "identity and known_hosts"},
-		"ssh without any key":        {Options{URL: "ssh://git@host/x"}, "identity and known_hosts"},
-		"certificates that are none": {Options{URL: "https://host/x", Credentials: Credentials{ca: []byte("k")}}, "holds no certificate"},
+		"a password in the URL": {Options{URL: "https://ada:hunter2@host/x"}, "contains credentials"},
+		"a token in the URL":    {Options{URL: "https://hunter2@host/x"}, "contains credentials"},
+		"a password for ssh":    {Options{URL: "ssh://ada:hunter2@host/x"}, "contains credentials"},
+		"no URL":                {Options{}, "want a URL"},
+		"branch and tag":        {Options{URL: "/x", Branch: "a", Tag: "b"}, "set only one of them"},
+		"a branch that is none": {Options{URL: "/x", Branch: "a..b"}, "not a valid branch"},
+		"another scheme":        {Options{URL: "ftp://host/x"}, `scheme "ftp" is not supported`},
+		"a password in clear text": {
+			Options{URL: "http://host/x", Credentials: Credentials{password: "hunter2"}}, "use https",
+		},
+		"ssh without a known host": {
+			Options{URL: "git@host:x", Credentials: Credentials{identity: []byte("k")}}, "identity and known_hosts",
+		},
+		"ssh without any key": {Options{URL: "ssh://git@host/x"}, "identity and known_hosts"},
+		"certificates that are none": {
+			Options{URL: "https://host/x", Credentials: Credentials{ca: []byte("k")}}, "holds no certificate",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Open(c.options)

@@ -42,10 +42,13 @@ func (k *SigningKey) sign(commit *object.Commit) (string, error) {
 // Source: OpenSSH, PROTOCOL.sshsig.
 func (k *SigningKey) signBytes(message []byte, namespace string) (string, error) {
 	sum := sha512.Sum512(message)
-	signature, err := k.signer.Sign(rand.Reader, append([]byte(sshMagic), ssh.Marshal(sshSigned{namespace, "", "sha512", string(sum[:])})...))
+	signature, err := k.signer.Sign(rand.Reader,
+		append([]byte(sshMagic), ssh.Marshal(sshSigned{namespace, "", "sha512", string(sum[:])})...))
 	if err != nil {
 		return "", err
 	}
-	body := ssh.Marshal(sshSignature{1, string(k.signer.PublicKey().Marshal()), namespace, "", "sha512", string(ssh.Marshal(signature))})
+	body := ssh.Marshal(sshSignature{
+		1, string(k.signer.PublicKey().Marshal()), namespace, "", "sha512", string(ssh.Marshal(signature)),
+	})
 	return string(pem.EncodeToMemory(&pem.Block{Type: "SSH SIGNATURE", Bytes: append([]byte(sshMagic), body...)})), nil
 }

@@ -156,7 +156,8 @@ func (s *Signers) verifySSH(signed []byte, armored string) (string, error) {
 	if signature.Format == ssh.KeyAlgoRSA {
 		return "", errors.New("the signature uses SHA-1")
 	}
-	message := append([]byte(sshMagic), ssh.Marshal(sshSigned{parsed.Namespace, parsed.Reserved, parsed.Hash, string(digest)})...)
+	message := append([]byte(sshMagic),
+		ssh.Marshal(sshSigned{parsed.Namespace, parsed.Reserved, parsed.Hash, string(digest)})...)
 	if err := key.Verify(message, &signature); err != nil {
 		return "", errors.New("the signature does not match the commit")
 	}

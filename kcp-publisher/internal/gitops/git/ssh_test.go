@@ -26,7 +26,8 @@ func sshServer(t *testing.T, host ssh.Signer, allowed ssh.PublicKey) net.Addr {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed: its own programs are not there to be run")
 	}
-	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+	config := &ssh.ServerConfig{PublicKeyCallback: func(_ ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions,
+		error) {
 		if string(key.Marshal()) != string(allowed.Marshal()) {
 			return nil, errors.New("unknown key")
 		}
@@ -139,18 +140,28 @@ func TestSSHRepositoryWithKeysFromFiles(t *testing.T) {
 		cause    Cause
 		want     string
 	}{
-		"a server with another key":           {other.PublicKey(), identity, HostKeyRefused, "has another key for " + address.String() + " than the server's, " + host.PublicKey().Type() + " " + ssh.FingerprintSHA256(host.PublicKey())},
-		"a server with a key of another kind": {ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a kind that the server has, " + host.PublicKey().Type()},
-		"a key that nobody allowed":           {host.PublicKey(), stranger, CredentialsRefused, "unable to authenticate"},
+		"a server with another key": {
+			other.PublicKey(), identity, HostKeyRefused, "has another key for " + address.String() +
+				" than the server's, " + host.PublicKey().Type() + " " + ssh.FingerprintSHA256(host.PublicKey()),
+		},
+		"a server with a key of another kind": {
+			ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a kind that the server has, " +
+				host.PublicKey().Type(),
+		},
+		"a key that nobody allowed": {
+			host.PublicKey(), stranger, CredentialsRefused, "unable to authenticate",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := open(t, Options{URL: url, Credentials: sshCredentials(t, address, c.host, c.identity)})
 			_, err := r.Head(t.Context())
 			var fetch *FetchError
-			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &fetch) || fetch.Cause != c.cause {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, &fetch) ||
+				fetch.Cause != c.cause {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
-			if c.cause == HostKeyRefused && !strings.Contains(err.Error(), "known_hosts ("+r.Credentials.knownHosts+")") {
+			if c.cause == HostKeyRefused &&
+				!strings.Contains(err.Error(), "known_hosts ("+r.Credentials.knownHosts+")") {
 				t.Errorf("the file is not named: %v", err)
 			}
 		})
@@ -181,7 +192,10 @@ func TestSilentServerTimesOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := open(t, Options{URL: "ssh://git@" + listener.Addr().String() + "/x", Credentials: sshCredentials(t, listener.Addr(), newSSHKey(t).PublicKey(), identity)})
+	r := open(t, Options{
+		URL:         "ssh://git@" + listener.Addr().String() + "/x",
+		Credentials: sshCredentials(t, listener.Addr(), newSSHKey(t).PublicKey(), identity),
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if _, err := r.Head(ctx); !errors.Is(err, context.DeadlineExceeded) {

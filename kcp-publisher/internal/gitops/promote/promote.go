@@ -31,7 +31,8 @@ func (p Promotion) Message(author string) string {
 	if had == "" {
 		had = "(none)"
 	}
-	return fmt.Sprintf("Promote %s to %s in channel %s\n\n%s, channel %s: %s -> %s, as channel %s has it\n\nSigned-off-by: %s\n",
+	return fmt.Sprintf(
+		"Promote %s to %s in channel %s\n\n%s, channel %s: %s -> %s, as channel %s has it\n\nSigned-off-by: %s\n",
 		p.Module, p.To, p.Channel, p.Module, p.Channel, had, p.To, p.Source, author)
 }
 
@@ -61,13 +62,16 @@ func Edit(file []byte, line int, module, source, channel string, create bool) ([
 	from, to := item(channels, source), item(channels, channel)
 	version := field(from, "version")
 	if version == nil || version.Value == "" {
-		return nil, p, fmt.Errorf("line %d: module %s: channel %q has no version: the channels are %s", channels.Line, module, source, strings.Join(names(channels), ", "))
+		return nil, p,
+			fmt.Errorf("line %d: module %s: channel %q has no version: the channels are %s", channels.Line, module,
+				source, strings.Join(names(channels), ", "))
 	}
 	p.To = version.Value
 	e := editor{lines: strings.SplitAfter(string(file), "\n")}
 	switch {
 	case to == nil && !create:
-		err = fmt.Errorf("the channel does not exist, only %s: use --create to add it", strings.Join(names(channels), ", "))
+		err = fmt.Errorf("the channel does not exist, only %s: use --create to add it",
+			strings.Join(names(channels), ", "))
 	case to == nil:
 		err = e.add(channels, from, channel)
 	default:
@@ -122,7 +126,9 @@ func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 	case p.From == p.To:
 		return fmt.Errorf("%w: it has version %s", ErrNothing, p.To)
 	case bundle.Older(p.To, p.From):
-		return fmt.Errorf("it has version %s, and %s is older: no runtime would follow, revert the commit that promoted it and release a newer version", p.From, p.To)
+		return fmt.Errorf(
+			"it has version %s, and %s is older: no runtime would follow, revert the commit that promoted it and "+
+				"release a newer version", p.From, p.To)
 	}
 	return e.put(version, version.Line-1, p.To)
 }

@@ -43,8 +43,10 @@ func step(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
 			name := value.Content[i].Value
 			for _, written := range []string{name, "[" + name + "]"} {
 				after, fits := strings.CutPrefix(path, written)
-				if fits && (after == "" || after[0] == '.' || after[0] == '[') && (next == nil || len(written) > longest) {
-					longest, key, next, rest = len(written), value.Content[i], value.Content[i+1], strings.TrimPrefix(after, ".")
+				if fits && (after == "" || after[0] == '.' || after[0] == '[') &&
+					(next == nil || len(written) > longest) {
+					longest, key, next, rest = len(written), value.Content[i], value.Content[i+1],
+						strings.TrimPrefix(after, ".")
 				}
 			}
 		}

@@ -81,12 +81,14 @@ func Files(files fs.FS, root string) (Objects, error) {
 			return nil
 		}
 		if isLinkedFolder(files, name, entry) {
-			const message = "%s: is a symbolic link to a folder, which is not followed: put the files in its place, or move it out of the folder"
+			const message = "%s: is a symbolic link to a folder, which is not followed: put the files in its place, " +
+				"or move it out of the folder"
 			problems = append(problems, fmt.Errorf(message, filepath.Join(root, filepath.FromSlash(name))))
 			return nil
 		}
 		if IsObjectFile(name) {
-			problems = append(problems, objects.addFile(files, name, filepath.Join(root, filepath.FromSlash(name)), seen))
+			problems = append(problems,
+				objects.addFile(files, name, filepath.Join(root, filepath.FromSlash(name)), seen))
 		}
 		return nil
 	})

@@ -53,15 +53,17 @@ func TestFolderReturnsItsObjects(t *testing.T) {
 		"fleet/one.yaml":      kyma,
 		"catalog/keda.yml":    template + "---\n# a comment is no object\n---\n" + releaseMeta,
 		"catalog/second.json": `{"apiVersion":"operator.kyma-project.io/v1beta2","kind":"ModuleTemplate","metadata":{"name":"mail-1.0.0"},"spec":{"descriptor":{}}}`,
-		"keys/release.yaml":   "apiVersion: v1\nkind: Secret\nmetadata: {name: release, labels: {operator.kyma-project.io/signature: release}}\nstringData: {key: PEM}\n",
-		"modules/keda.tgz":    "whoever opens it sees what it is",
-		"modules/README.md":   "for people",
-		"empty.yaml":          "",
+		"keys/release.yaml": "apiVersion: v1\nkind: Secret\nmetadata: {name: release, labels: " +
+			"{operator.kyma-project.io/signature: release}}\nstringData: {key: PEM}\n",
+		"modules/keda.tgz":  "whoever opens it sees what it is",
+		"modules/README.md": "for people",
+		"empty.yaml":        "",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(objects.Kymas) != 1 || len(objects.Templates) != 2 || len(objects.Metas) != 1 || len(objects.Components) != 1 || len(objects.Secrets) != 1 {
+	if len(objects.Kymas) != 1 || len(objects.Templates) != 2 || len(objects.Metas) != 1 ||
+		len(objects.Components) != 1 || len(objects.Secrets) != 1 {
 		t.Errorf("got %+v", objects)
 	}
 	if string(objects.Secrets[0].Data["key"]) != "PEM" || filepath.Base(objects.Components[0]) != "keda.tgz" {
@@ -95,45 +97,108 @@ func TestKymasHaveTheDefaultsOfTheAPI(t *testing.T) {
 }
 
 func TestEmptyFieldIsAbsent(t *testing.T) {
-	objects, err := Folder(folder(t, map[string]string{"one.yaml": strings.Replace(kyma, "{name: one}", "{name: one, labels: }", 1) + "  modules:\n"}))
+	objects, err := Folder(folder(t, map[string]string{
+		"one.yaml": strings.Replace(kyma, "{name: one}", "{name: one, labels: }", 1) + "  modules:\n",
+	}))
 	if err != nil || len(objects.Kymas) != 1 {
 		t.Fatalf("got %+v, %v", objects, err)
 	}
-	if spec := objects.Written[0].Object.Object["spec"]; !reflect.DeepEqual(spec, map[string]any{"channel": "regular"}) {
+	if spec := objects.Written[0].Object.Object["spec"]; !reflect.DeepEqual(spec,
+		map[string]any{"channel": "regular"}) {
 		t.Errorf("got %v", spec)
 	}
 }
 
 func TestInvalidInputIsReportedWithFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
-		"YAML that does not parse":            {"apiVersion: [", "bad.yaml: document 1: line 1"},
-		"The second of two documents":         {kyma + "---\na: [", "bad.yaml: document 2"},
-		"An unknown kind":                     {kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\n", `bad.yaml:7: kind "Manifest" is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret`},
-		"An unknown API":                      {"\napiVersion: v1\nkind: ConfigMap\n", `bad.yaml:2: apiVersion "v1" of kind "ConfigMap" is not known, want operator.kyma-project.io/v1beta2`},
-		"An old version of the API":           {"apiVersion: operator.kyma-project.io/v1beta1\nkind: Kyma\n", `bad.yaml:1: apiVersion "operator.kyma-project.io/v1beta1" of kind "Kyma" is not known`},
-		"A Secret that holds secrets":         {"apiVersion: v1\nkind: Secret\nmetadata: {name: password}\n", `bad.yaml:3:1: metadata.labels: only Secrets with public keys, labeled operator.kyma-project.io/signature`},
-		"A list":                              {"- a\n- b\n", "bad.yaml:1: is not a Kubernetes object: apiVersion, kind and metadata are required"},
-		"A lone word":                         {"hello\n", "bad.yaml:1: is not a Kubernetes object"},
-		"An unknown field":                    {kyma + "  chanel: fast\n", "bad.yaml:6:3: spec.chanel: unknown field"},
-		"An unknown field in a module":        {kyma + "  modules:\n  - {name: keda, chanel: fast}\n", "bad.yaml:7:18: spec.modules[0].chanel: unknown field"},
-		"A field in another case":             {kyma + "  Modules: []\n", "bad.yaml:6:3: spec.Modules: unknown field"},
-		"A field of another type":             {kyma + "  skipMaintenanceWindows: often\n", `bad.yaml:6:3: spec.skipMaintenanceWindows: must be of type boolean`},
-		"A name that the API refuses":         {strings.Replace(kyma, "name: one", "name: One_", 1), `bad.yaml:3:12: metadata.name: "One_": a lowercase RFC 1123 subdomain`},
-		"A channel that the API refuses":      {strings.Replace(kyma, "regular", "Regular_x", 1), `bad.yaml:5:3: spec.channel: "Regular_x": should match`},
-		"A module's name that it refuses":     {strings.Replace(releaseMeta, "moduleName: keda", "moduleName: db", 1), `bad.yaml:5:3: spec.moduleName: `},
-		"A policy whose wave selects nothing": {"apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec:\n  waves:\n  - {count: 3}\n", "bad.yaml:6:5: spec.waves[0].name: is required"},
-		"A label that the API refuses":        {strings.Replace(kyma, "{name: one}", "{name: one, labels: {a.b/c: 'x y'}}", 1), `bad.yaml:3:`},
-		"A key that appears twice":            {kyma + "  channel: fast\n", `bad.yaml: document 1: line 6: key "channel" appears twice`},
-		"An alias":                            {"a: &a x\nb: *a\n", "bad.yaml: document 1: line 1: anchors and aliases are not accepted"},
-		"An object without a name":            {strings.Replace(kyma, "name: one", "namespace: one", 1), "bad.yaml:3:1: metadata.name: name or generateName is required"},
-		"A module without a name":             {kyma + "  modules:\n  - {channel: fast}\n", "bad.yaml:7:5: spec.modules[0].name: is required"},
-		"A module that is asked for twice":    {kyma + "  modules:\n  - {name: keda}\n  - {name: keda, channel: fast}\n", `bad.yaml:8:5: spec.modules[1]: {"name":"keda"}: appears twice`},
-		"An API of before":                    {"\napiVersion: operator.kyma-project.io/v1alpha1\nkind: Kyma\n", `bad.yaml:2: apiVersion "operator.kyma-project.io/v1alpha1" of kind "Kyma" is not known, want operator.kyma-project.io/v1beta2`},
-		"A policy that does not exist":        {kyma + "  modules:\n  - {name: keda, customResourcePolicy: ignore}\n", `bad.yaml:7:18: spec.modules[0].customResourcePolicy: "ignore": supported values: "CreateAndDelete", "Ignore"`},
-		"A channel that has two versions":     {releaseMeta + "  - {channel: regular, version: 2.0.0}\n", `bad.yaml:8:5: spec.channels[1]: {"channel":"regular"}: appears twice`},
-		"A ModuleReleaseMeta without a name":  {strings.Replace(releaseMeta, "moduleName: keda", "beta: true", 1), "bad.yaml:4:1: spec.moduleName: is required"},
-		"An object that is there twice":       {releaseMeta + "---\n" + releaseMeta, "bad.yaml:9: ModuleReleaseMeta keda is already defined in "},
-		"A file that is larger than any sane": {strings.Repeat("#", maxFileBytes+1), "bad.yaml: 4194305 bytes, at most 4194304"},
+		"YAML that does not parse":    {"apiVersion: [", "bad.yaml: document 1: line 1"},
+		"The second of two documents": {kyma + "---\na: [", "bad.yaml: document 2"},
+		"An unknown kind": {
+			kyma + "---\napiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\n",
+			`bad.yaml:7: kind "Manifest" is not known, want Kyma, ModuleTemplate, ModuleReleaseMeta, Watcher, RolloutPolicy, PromotionPolicy or Secret`,
+		},
+		"An unknown API": {
+			"\napiVersion: v1\nkind: ConfigMap\n",
+			`bad.yaml:2: apiVersion "v1" of kind "ConfigMap" is not known, want operator.kyma-project.io/v1beta2`,
+		},
+		"An old version of the API": {
+			"apiVersion: operator.kyma-project.io/v1beta1\nkind: Kyma\n",
+			`bad.yaml:1: apiVersion "operator.kyma-project.io/v1beta1" of kind "Kyma" is not known`,
+		},
+		"A Secret that holds secrets": {
+			"apiVersion: v1\nkind: Secret\nmetadata: {name: password}\n",
+			`bad.yaml:3:1: metadata.labels: only Secrets with public keys, labeled operator.kyma-project.io/signature`,
+		},
+		"A list": {
+			"- a\n- b\n", "bad.yaml:1: is not a Kubernetes object: apiVersion, kind and metadata are required",
+		},
+		"A lone word":      {"hello\n", "bad.yaml:1: is not a Kubernetes object"},
+		"An unknown field": {kyma + "  chanel: fast\n", "bad.yaml:6:3: spec.chanel: unknown field"},
+		"An unknown field in a module": {
+			kyma + "  modules:\n  - {name: keda, chanel: fast}\n",
+			"bad.yaml:7:18: spec.modules[0].chanel: unknown field",
+		},
+		"A field in another case": {kyma + "  Modules: []\n", "bad.yaml:6:3: spec.Modules: unknown field"},
+		"A field of another type": {
+			kyma + "  skipMaintenanceWindows: often\n",
+			`bad.yaml:6:3: spec.skipMaintenanceWindows: must be of type boolean`,
+		},
+		"A name that the API refuses": {
+			strings.Replace(kyma, "name: one", "name: One_", 1),
+			`bad.yaml:3:12: metadata.name: "One_": a lowercase RFC 1123 subdomain`,
+		},
+		"A channel that the API refuses": {
+			strings.Replace(kyma, "regular", "Regular_x", 1), `bad.yaml:5:3: spec.channel: "Regular_x": should match`,
+		},
+		"A module's name that it refuses": {
+			strings.Replace(releaseMeta, "moduleName: keda", "moduleName: db", 1), `bad.yaml:5:3: spec.moduleName: `,
+		},
+		"A policy whose wave selects nothing": {
+			"apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec:\n  " +
+				"waves:\n  - {count: 3}\n", "bad.yaml:6:5: spec.waves[0].name: is required",
+		},
+		"A label that the API refuses": {
+			strings.Replace(kyma, "{name: one}", "{name: one, labels: {a.b/c: 'x y'}}", 1), `bad.yaml:3:`,
+		},
+		"A key that appears twice": {
+			kyma + "  channel: fast\n", `bad.yaml: document 1: line 6: key "channel" appears twice`,
+		},
+		"An alias": {
+			"a: &a x\nb: *a\n", "bad.yaml: document 1: line 1: anchors and aliases are not accepted",
+		},
+		"An object without a name": {
+			strings.Replace(kyma, "name: one", "namespace: one", 1),
+			"bad.yaml:3:1: metadata.name: name or generateName is required",
+		},
+		"A module without a name": {
+			kyma + "  modules:\n  - {channel: fast}\n", "bad.yaml:7:5: spec.modules[0].name: is required",
+		},
+		"A module that is asked for twice": {
+			kyma + "  modules:\n  - {name: keda}\n  - {name: keda, channel: fast}\n",
+			`bad.yaml:8:5: spec.modules[1]: {"name":"keda"}: appears twice`,
+		},
+		"An API of before": {
+			"\napiVersion: operator.kyma-project.io/v1alpha1\nkind: Kyma\n",
+			`bad.yaml:2: apiVersion "operator.kyma-project.io/v1alpha1" of kind "Kyma" is not known, want operator.kyma-project.io/v1beta2`,
+		},
+		"A policy that does not exist": {
+			kyma + "  modules:\n  - {name: keda, customResourcePolicy: ignore}\n",
+			`bad.yaml:7:18: spec.modules[0].customResourcePolicy: "ignore": supported values: "CreateAndDelete", "Ignore"`,
+		},
+		"A channel that has two versions": {
+			releaseMeta + "  - {channel: regular, version: 2.0.0}\n",
+			`bad.yaml:8:5: spec.channels[1]: {"channel":"regular"}: appears twice`,
+		},
+		"A ModuleReleaseMeta without a name": {
+			strings.Replace(releaseMeta, "moduleName: keda", "beta: true", 1),
+			"bad.yaml:4:1: spec.moduleName: is required",
+		},
+		"An object that is there twice": {
+			releaseMeta + "---\n" + releaseMeta, "bad.yaml:9: ModuleReleaseMeta keda is already defined in ",
+		},
+		"A file that is larger than any sane": {
+			strings.Repeat("#", maxFileBytes+1), "bad.yaml: 4194305 bytes, at most 4194304",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := folder(t, map[string]string{"deep/bad.yaml": c.content, "good.yaml": template})
@@ -146,8 +211,11 @@ func TestInvalidInputIsReportedWithFileAndLine(t *testing.T) {
 }
 
 func TestWrittenKeepsObjectsUnchanged(t *testing.T) {
-	policy := "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec: {waves: [{name: first, count: 3}]}\n"
-	objects, err := Files(os.DirFS(folder(t, map[string]string{"fleet/one.yaml": kyma + "  modules: [{name: keda}]\n---\n" + policy})), "here")
+	policy := "apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec: " +
+		"{waves: [{name: first, count: 3}]}\n"
+	objects, err := Files(
+		os.DirFS(folder(t, map[string]string{"fleet/one.yaml": kyma + "  modules: [{name: keda}]\n---\n" + policy})),
+		"here")
 	if err != nil || len(objects.Written) != 2 {
 		t.Fatalf("got %+v, %v", objects.Written, err)
 	}
@@ -156,7 +224,8 @@ func TestWrittenKeepsObjectsUnchanged(t *testing.T) {
 		t.Errorf("modules %v, want %v", modules, want)
 	}
 	wave := objects.Written[1].Object.Object["spec"].(map[string]any)["waves"].([]any)[0]
-	if want := map[string]any{"name": "first", "count": int64(3)}; objects.Written[1].Place != "here/fleet/one.yaml:8" || !reflect.DeepEqual(wave, want) {
+	if want := map[string]any{"name": "first",
+		"count": int64(3)}; objects.Written[1].Place != "here/fleet/one.yaml:8" || !reflect.DeepEqual(wave, want) {
 		t.Errorf("at %s: %v", objects.Written[1].Place, wave)
 	}
 }
@@ -199,7 +268,8 @@ func TestTransportArchivesAreListedUnread(t *testing.T) {
 
 func TestOtherFilesAreIgnored(t *testing.T) {
 	objects, err := Folder(folder(t, map[string]string{
-		"README.md": "# hello", "keda.yaml.bak": "a: [", "script.sh": "a: [", "noextension": "a: [", ".git/config.yaml": "a: [", ".github/workflow.yml": "a: [",
+		"README.md": "# hello", "keda.yaml.bak": "a: [", "script.sh": "a: [", "noextension": "a: [",
+		".git/config.yaml": "a: [", ".github/workflow.yml": "a: [",
 	}))
 	if err != nil || !reflect.DeepEqual(objects, Objects{}) {
 		t.Errorf("got %+v, %v", objects, err)
@@ -228,7 +298,10 @@ func TestLinkToAFolderIsAnError(t *testing.T) {
 		}
 	}
 	_, err := Folder(dir)
-	if err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "kymas")+": is a symbolic link to a folder, which is not followed") || strings.Contains(err.Error(), "..data") {
+	if err == nil ||
+		!strings.Contains(err.Error(),
+			filepath.Join(dir, "kymas")+": is a symbolic link to a folder, which is not followed") ||
+		strings.Contains(err.Error(), "..data") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -82,7 +82,10 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 	isPolicy := kind.APIVersion == fleet.GroupVersion.String() &&
 		(kind.Kind == "RolloutPolicy" || kind.Kind == "PromotionPolicy")
 	if kind.APIVersion != v1beta2.GroupVersion.String() && !isSecret && !isPolicy {
-		return []error{fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind, v1beta2.GroupVersion)}
+		return []error{
+			fmt.Errorf("apiVersion %q of kind %q is not known, want %s", kind.APIVersion, kind.Kind,
+				v1beta2.GroupVersion),
+		}
 	}
 	object := kind.Kind + " " + strings.TrimPrefix(kind.Metadata.Namespace+"/"+kind.Metadata.Name, "/")
 	if first, ok := seen[object]; ok && kind.Metadata.Name != "" {
@@ -178,7 +181,8 @@ func (o *Objects) addSecret(data []byte) []error {
 		return []error{&crdschema.Problem{Field: "metadata.name", Message: "is required"}}
 	case secret.Labels[v1beta2.LabelSignature] == "":
 		return []error{&crdschema.Problem{Field: "metadata.labels", Message: fmt.Sprintf(
-			"only Secrets with public keys, labeled %s with the name of a signature, are read: remove this one", v1beta2.LabelSignature)}}
+			"only Secrets with public keys, labeled %s with the name of a signature, are read: remove this one",
+			v1beta2.LabelSignature)}}
 	}
 	for key, value := range secret.StringData {
 		if secret.Data == nil {

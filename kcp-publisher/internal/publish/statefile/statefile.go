@@ -123,7 +123,9 @@ func (f *File) read() error {
 		return fmt.Errorf("state file %s: is %s: choose a file, or move it away", f.path, info.Mode().Type())
 	}
 	if info.Size() > maxBytes {
-		return fmt.Errorf("state file %s: %d bytes, at most %d: restore it from a backup, or delete it to start without records", f.path, info.Size(), maxBytes)
+		return fmt.Errorf(
+			"state file %s: %d bytes, at most %d: restore it from a backup, or delete it to start without records",
+			f.path, info.Size(), maxBytes)
 	}
 	data, err := os.ReadFile(f.path)
 	if err != nil {
@@ -131,10 +133,13 @@ func (f *File) read() error {
 	}
 	f.state.Version = 0 // a file without a version is invalid
 	if err := json.Unmarshal(data, &f.state); err != nil {
-		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without records", f.path, err)
+		return fmt.Errorf("state file %s: %w: restore it from a backup, or delete it to start without records", f.path,
+			err)
 	}
 	if f.state.Version != version {
-		return fmt.Errorf("state file %s: version is %d, want %d: use the program that wrote it, restore it from a backup, or delete it to start without records", f.path, f.state.Version, version)
+		return fmt.Errorf(
+			"state file %s: version is %d, want %d: use the program that wrote it, restore it from a backup, or "+
+				"delete it to start without records", f.path, f.state.Version, version)
 	}
 	if f.state.Locations == nil {
 		f.state.Locations = map[string]map[string]*v1beta2.PublishedBundle{}

@@ -29,7 +29,9 @@ func TestStateFileKeepsBundlesByLocation(t *testing.T) {
 	if !f.New || f.Last("berlin") != nil {
 		t.Errorf("a file that is not there: new %v, %+v", f.New, f.Last("berlin"))
 	}
-	f.Remember("berlin", v1beta2.PublishedBundle{Epoch: 1, Sequence: 7, Digest: "sha256:a", Versions: map[string]string{"keda": "1.0.0"}})
+	f.Remember("berlin", v1beta2.PublishedBundle{
+		Epoch: 1, Sequence: 7, Digest: "sha256:a", Versions: map[string]string{"keda": "1.0.0"},
+	})
 	if err := f.Save(); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +39,8 @@ func TestStateFileKeepsBundlesByLocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := open(t, path, "registry.example/fleet")
-	if last := again.Last("berlin"); again.New || last == nil || last.Sequence != 7 || last.Versions["keda"] != "1.0.0" {
+	if last := again.Last("berlin"); again.New || last == nil || last.Sequence != 7 ||
+		last.Versions["keda"] != "1.0.0" {
 		t.Errorf("new %v, got %+v", again.New, last)
 	}
 	if err := again.Close(); err != nil {
@@ -111,7 +114,8 @@ func TestStateFileCanBeALinkButNotAFolder(t *testing.T) {
 	if again := open(t, path, "a"); again.Last("r-1") == nil {
 		t.Error("what the link names was not written")
 	}
-	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil || !strings.Contains(err.Error(), "is a folder: choose a file") {
+	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil ||
+		!strings.Contains(err.Error(), "is a folder: choose a file") {
 		t.Errorf("a folder: %v", err)
 	}
 }
@@ -120,7 +124,8 @@ func TestStateFileCanBeALinkButNotAFolder(t *testing.T) {
 func TestStateFileKeepsItsModeAndReadOnlyFilesStayUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	path, circle := filepath.Join(dir, "published.json"), filepath.Join(dir, "circle.json")
-	if err := errors.Join(os.WriteFile(path, []byte(`{"version":1}`), 0o600), os.Chmod(path, 0o640), os.Symlink(circle, circle)); err != nil {
+	if err := errors.Join(os.WriteFile(path, []byte(`{"version":1}`), 0o600), os.Chmod(path, 0o640),
+		os.Symlink(circle, circle)); err != nil {
 		t.Fatal(err)
 	}
 	f := open(t, path, "a")

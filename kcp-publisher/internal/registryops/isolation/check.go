@@ -55,7 +55,9 @@ type Leak struct {
 }
 
 func (l *Leak) Error() string {
-	return fmt.Sprintf("registry %s does not keep runtimes apart: it accepted %d forbidden requests: see docs/guides/registry.md", l.Location, l.Findings)
+	return fmt.Sprintf(
+		"registry %s does not keep runtimes apart: it accepted %d forbidden requests: see docs/guides/registry.md",
+		l.Location, l.Findings)
 }
 
 // maxAnswerBytes limits the bytes that are read of one response, such as a long catalog.
@@ -83,7 +85,10 @@ func Check(ctx context.Context, o Options) (findings []Finding, left []string, e
 // registry that finds every blob in every repository, even the new blob is found: that is a leak, not a leftover.
 func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
-		look := probe{method: http.MethodHead, path: "/v2/" + s.prefix + "/" + bundle.ReportRepository(s.own) + "/blobs/" + d.String()}
+		look := probe{
+			method: http.MethodHead, path: "/v2/" + s.prefix + "/" + bundle.ReportRepository(s.own) + "/blobs/" +
+				d.String(),
+		}
 		got, err := send(ctx, o.Own.Registries, o.Location, look)
 		return got.status == http.StatusOK, err
 	}
@@ -117,9 +122,15 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 		}
 		tidy.note(p, got)
 		if undecided(got.status) {
-			return findings, fmt.Errorf("%s: %s %s: status %d is not evidence about rights: try again when the registry is available", p.what, p.method, p.path, got.status)
+			return findings,
+				fmt.Errorf(
+					"%s: %s %s: status %d is not evidence about rights: try again when the registry is available",
+					p.what, p.method, p.path, got.status)
 		}
-		f := Finding{What: p.what, Request: p.method + " " + p.path, Status: got.status, Leaks: s.allowed(p, got.status, got.body)}
+		f := Finding{
+			What: p.what, Request: p.method + " " + p.path, Status: got.status,
+			Leaks: s.allowed(p, got.status, got.body),
+		}
 		if f.Leaks && p.inTheWay {
 			f.Leaks, f.LeftOver = false, true
 		}
@@ -180,7 +191,8 @@ func readBundle(ctx context.Context, location string, runtime Runtime) (digest.D
 	}
 	fetched, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
-		return "", nil, fmt.Errorf("runtime %s has no bundle: publish one to each of the two first: %w", runtime.ID, err)
+		return "", nil,
+			fmt.Errorf("runtime %s has no bundle: publish one to each of the two first: %w", runtime.ID, err)
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("runtime %s cannot read its own bundle: %w", runtime.ID, err)
@@ -244,7 +256,8 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	if repository.PlainHTTP {
 		scheme = "http"
 	}
-	request, err := http.NewRequestWithContext(ctx, p.method, scheme+"://"+repository.Reference.Host()+p.path, bytes.NewReader(p.body))
+	request, err := http.NewRequestWithContext(ctx, p.method, scheme+"://"+repository.Reference.Host()+p.path,
+		bytes.NewReader(p.body))
 	if err != nil {
 		return reply{}, err
 	}

@@ -116,11 +116,14 @@ func withTokens(t *testing.T) *fixture {
 	policy, err := token.NewPolicy("fleet", []string{"modules/**"})
 	must(t, err)
 	service, err := token.NewService(token.Options{
-		Secrets: func() (trust.TokenSecrets, error) { return trust.TokenSecrets{secret}, nil }, Policy: policy, Issuer: issuer, InForce: func(string) (int, error) { return 1, nil }, Now: time.Now, FreshID: rand.Text, Log: logr.Discard(),
+		Secrets: func() (trust.TokenSecrets, error) { return trust.TokenSecrets{secret}, nil }, Policy: policy,
+		Issuer: issuer, InForce: func(string) (int, error) { return 1, nil }, Now: time.Now, FreshID: rand.Text,
+		Log: logr.Discard(),
 	})
 	must(t, err)
 	app := handlers.NewApp(t.Context(), configure(configuration.Auth{"token": configuration.Parameters{
-		"realm": "unused", "autoredirect": true, "issuer": "kyma-pull", "service": "registry", "jwks": jwks, "signingalgorithms": []any{"ES256"},
+		"realm": "unused", "autoredirect": true, "issuer": "kyma-pull", "service": "registry", "jwks": jwks,
+		"signingalgorithms": []any{"ES256"},
 	}}))
 	f.serve(t, app, service)
 	f.publish(t, token.UserPublisher)
@@ -135,7 +138,9 @@ func withOnePassword(t *testing.T) *fixture {
 	path := filepath.Join(t.TempDir(), "htpasswd")
 	must(t, os.WriteFile(path, fmt.Appendf(nil, "agent:%s\n", hash), 0o600))
 	f := &fixture{password: func(string) string { return "p" }}
-	app := handlers.NewApp(t.Context(), configure(configuration.Auth{"htpasswd": configuration.Parameters{"realm": "registry", "path": path}}))
+	app := handlers.NewApp(t.Context(), configure(configuration.Auth{
+		"htpasswd": configuration.Parameters{"realm": "registry", "path": path},
+	}))
 	f.serve(t, app, nil)
 	f.publish(t, "agent")
 	return f
@@ -154,10 +159,13 @@ func (f *fixture) publish(t *testing.T, user string) {
 		state := bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "of-" + runtime, Module: "of-" + runtime}}}
 		documents, err := bundle.NewDocuments(state, bundle.Catalog{})
 		must(t, err)
-		manifest, err := bundle.Compose(documents, bundle.Predicate{Audience: bundle.Audience{Runtime: runtime}}, signer)
+		manifest, err := bundle.Compose(documents, bundle.Predicate{Audience: bundle.Audience{Runtime: runtime}},
+			signer)
 		must(t, err)
 		must(t, store.ShareDocuments(t.Context(), place, documents))
-		must(t, store.PushBundle(t.Context(), place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
+		must(t, store.PushBundle(t.Context(), place, runtime, documents, manifest, func(digest.Digest) bool {
+			return false
+		}))
 	}
 }
 
@@ -195,8 +203,10 @@ func TestSharedPasswordIsDetected(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"read another's bundle", "ask for another's bundle by digest", "read another's blob", "mount another's blob", "read another's blob after trying to mount it",
-		"list tags of other repositories", "see other repositories in the catalog", "write another's report", "write its own desired state", "delete another's blob",
+		"read another's bundle", "ask for another's bundle by digest", "read another's blob", "mount another's blob",
+		"read another's blob after trying to mount it",
+		"list tags of other repositories", "see other repositories in the catalog", "write another's report",
+		"write its own desired state", "delete another's blob",
 	} {
 		if !leaking[what] {
 			t.Errorf("%q was not noticed; noticed were %v", what, slices.Sorted(maps.Keys(leaking)))
@@ -252,7 +262,8 @@ func TestEachLeakIsDetected(t *testing.T) {
 		},
 		"nobody needs a password": {
 			func(r *http.Request) (int, string) {
-				if r.Header.Get("Authorization") == "" && strings.Contains(r.Header.Get("Accept"), "*/*") && strings.Contains(r.URL.Path, "/runtimes/b/manifests/desired") {
+				if r.Header.Get("Authorization") == "" && strings.Contains(r.Header.Get("Accept"), "*/*") &&
+					strings.Contains(r.URL.Path, "/runtimes/b/manifests/desired") {
 					return 200, "{}"
 				}
 				return 0, ""
@@ -276,7 +287,8 @@ func TestEachLeakIsDetected(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			for _, finding := range findings {
-				if finding.Leaks && finding.What != c.what[0] && !strings.HasPrefix(finding.What, c.what[len(c.what)-1]) {
+				if finding.Leaks && finding.What != c.what[0] &&
+					!strings.HasPrefix(finding.What, c.what[len(c.what)-1]) {
 					t.Errorf("also %+v", finding)
 				}
 			}
@@ -292,8 +304,18 @@ func TestUnavailableRegistryIsNotCalledSafe(t *testing.T) {
 		front func(w http.ResponseWriter, r *http.Request) bool
 		want  string
 	}{
-		"refuses everything": {func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(403); return true }, "cannot read its own bundle"},
-		"has no bundles":     {func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(404); return true }, "publish one to each"},
+		"refuses everything": {
+			func(w http.ResponseWriter, _ *http.Request) bool {
+				w.WriteHeader(403)
+				return true
+			}, "cannot read its own bundle",
+		},
+		"has no bundles": {
+			func(w http.ResponseWriter, _ *http.Request) bool {
+				w.WriteHeader(404)
+				return true
+			}, "publish one to each",
+		},
 		"fails": {func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.HasSuffix(r.URL.Path, "/tags/list") {
 				w.WriteHeader(500)
@@ -340,14 +362,16 @@ func TestCheckDeletesItsObjects(t *testing.T) {
 		t.Errorf("tags were %v and are %v", was, is)
 	}
 	findings, left, err := Check(t.Context(), open.options(t, "agent", "agent"))
-	if !errors.As(err, new(*Leak)) || len(left) > 0 || slices.ContainsFunc(findings, func(f Finding) bool { return f.LeftOver }) {
+	if !errors.As(err, new(*Leak)) || len(left) > 0 ||
+		slices.ContainsFunc(findings, func(f Finding) bool { return f.LeftOver }) {
 		t.Errorf("the second time: got %v, and it leaves %v", err, left)
 	}
 	strict := withTokens(t)
 	was = strict.contents(t, token.UserPublisher)
 	_, left, err = Check(t.Context(), strict.options(t, "a", "b"))
 	must(t, err)
-	if len(left) != 2 || !strings.Contains(left[0], "in fleet/reports/a") || !strings.Contains(left[1], "in fleet/reports/b") {
+	if len(left) != 2 || !strings.Contains(left[0], "in fleet/reports/a") ||
+		!strings.Contains(left[1], "in fleet/reports/b") {
 		t.Errorf("it leaves %v, want the two blobs that nobody may delete", left)
 	}
 	if is := strict.contents(t, token.UserPublisher); !maps.Equal(was, is) {
@@ -361,7 +385,8 @@ func (f *fixture) contents(t *testing.T, user string) map[string]string {
 	place, err := store.Open(f.location, f.registries(t, user))
 	must(t, err)
 	all := map[string]string{}
-	for _, name := range []string{"runtimes/a", "runtimes/b", "reports/a", "reports/b", "documents", "content", "trust"} {
+	for _, name := range []string{"runtimes/a", "runtimes/b", "reports/a", "reports/b", "documents", "content",
+		"trust"} {
 		repository, err := f.registries(t, user).Repository(place.Name(name))
 		must(t, err)
 		err = repository.Tags(t.Context(), "", func(tags []string) error {
@@ -415,7 +440,8 @@ func TestLeftoverOfAnEarlierCheckIsNotALeak(t *testing.T) {
 			overs++
 		}
 	}
-	if overs == 0 || !slices.ContainsFunc(left, func(what string) bool { return strings.Contains(what, blobs[0].String()) }) {
+	if overs == 0 ||
+		!slices.ContainsFunc(left, func(what string) bool { return strings.Contains(what, blobs[0].String()) }) {
 		t.Errorf("%d findings are left over, and left is %v", overs, left)
 	}
 }

@@ -78,14 +78,20 @@ func (s stage) probes() []probe {
 
 	add(mayNotRead, http.MethodGet, bundleOf+"/manifests/"+bundle.TagDesired, "read another's bundle")
 	add(mayNotRead, http.MethodHead, bundleOf+"/manifests/"+s.manifest.String(), "ask for another's bundle by digest")
-	add(mayNotRead, http.MethodGet, ownBundle+"/manifests/"+s.manifest.String(), "read another's bundle from the own repository")
+	add(mayNotRead, http.MethodGet, ownBundle+"/manifests/"+s.manifest.String(),
+		"read another's bundle from the own repository")
 	add(mayNotRead, http.MethodGet, reportOf+"/manifests/"+bundle.TagLatest, "read another's report")
 	for _, spelling := range []struct{ path, what string }{
-		{ownBundle + "/../" + s.other, "through a part above"}, {ownBundle + "/%2e%2e/" + s.other, "through an escaped part above"},
-		{"/v2//" + strings.TrimPrefix(bundleOf, "/v2/"), "with doubled slashes"}, {strings.Replace(bundleOf, "/runtimes/", "/runtimes%2f", 1), "with an escaped slash"},
+		{ownBundle + "/../" + s.other, "through a part above"}, {
+			ownBundle + "/%2e%2e/" + s.other, "through an escaped part above",
+		},
+		{"/v2//" + strings.TrimPrefix(bundleOf, "/v2/"), "with doubled slashes"}, {
+			strings.Replace(bundleOf, "/runtimes/", "/runtimes%2f", 1), "with an escaped slash",
+		},
 		{strings.ToUpper(bundleOf[:4]) + bundleOf[4:], "below another spelling of the API"},
 	} {
-		add(mayNotRead, http.MethodGet, spelling.path+"/manifests/"+bundle.TagDesired, "read another's bundle "+spelling.what)
+		add(mayNotRead, http.MethodGet, spelling.path+"/manifests/"+bundle.TagDesired,
+			"read another's bundle "+spelling.what)
 	}
 	hidden := append([]digest.Digest{s.secret}, s.blobs...)
 	for _, d := range hidden {
@@ -101,8 +107,10 @@ func (s stage) probes() []probe {
 	for _, listed := range []string{bundleOf, reportOf, documents} {
 		add(mayNotRead, http.MethodGet, listed+"/tags/list", "list tags of other repositories")
 	}
-	for _, last := range []string{s.prefix + "/" + bundle.ReportRepository(""), s.prefix + "/" + bundle.DesiredRepository("")} {
-		add(mayNotList, http.MethodGet, "/v2/_catalog?"+url.Values{"n": {"100"}, "last": {last}}.Encode(), "see other repositories in the catalog")
+	for _, last := range []string{s.prefix + "/" + bundle.ReportRepository(""),
+		s.prefix + "/" + bundle.DesiredRepository("")} {
+		add(mayNotList, http.MethodGet, "/v2/_catalog?"+url.Values{"n": {"100"}, "last": {last}}.Encode(),
+			"see other repositories in the catalog")
 	}
 	for _, target := range []string{reportOf, bundleOf, ownBundle, documents, content, repository("trust")} {
 		what := "write to a forbidden repository"
@@ -123,21 +131,25 @@ func (s stage) probes() []probe {
 		all[len(all)-1].anonymous = true
 	}
 	for _, d := range hidden {
-		for _, from := range []string{bundle.ReportRepository(s.other), bundle.DesiredRepository(s.other), bundle.DocumentsRepository, ""} {
+		for _, from := range []string{bundle.ReportRepository(s.other), bundle.DesiredRepository(s.other),
+			bundle.DocumentsRepository, ""} {
 			query := url.Values{"mount": {d.String()}}
 			if from != "" {
 				query.Set("from", s.prefix+"/"+from)
 			}
 			add(mayNotMount, http.MethodPost, ownReport+"/blobs/uploads/?"+query.Encode(), "mount another's blob")
-			add(mayNotRead, http.MethodGet, ownReport+"/blobs/"+d.String(), "read another's blob after trying to mount it")
+			add(mayNotRead, http.MethodGet, ownReport+"/blobs/"+d.String(),
+				"read another's blob after trying to mount it")
 		}
 	}
 	// This one is last, because the other probes request the blob.
 	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another's blob")
 	for i := range all {
-		all[i].inTheWay = strings.HasPrefix(all[i].path, ownReport+"/") && slices.ContainsFunc(s.leftOver, func(d digest.Digest) bool {
-			return strings.Contains(all[i].path, d.String()) || strings.Contains(all[i].path, url.QueryEscape(d.String()))
-		})
+		all[i].inTheWay = strings.HasPrefix(all[i].path, ownReport+"/") &&
+			slices.ContainsFunc(s.leftOver, func(d digest.Digest) bool {
+				return strings.Contains(all[i].path, d.String()) ||
+					strings.Contains(all[i].path, url.QueryEscape(d.String()))
+			})
 	}
 	return all
 }
@@ -149,7 +161,8 @@ func (s stage) body(method string) []byte {
 	}
 	empty := bundle.EmptyBlob().Descriptor
 	manifest := ocispec.Manifest{
-		MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundle.ArtifactTypeReport, Config: empty, Layers: []ocispec.Descriptor{empty},
+		MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundle.ArtifactTypeReport, Config: empty,
+		Layers: []ocispec.Descriptor{empty},
 		// The manifest has a unique digest, so it can be deleted by digest.
 		Annotations: map[string]string{ocispec.AnnotationTitle: checkTag + s.made},
 	}
@@ -165,7 +178,8 @@ func (s stage) allowed(p probe, status int, body []byte) bool {
 	case mayNotMount:
 		return status == http.StatusCreated
 	case mayNotWrite:
-		refused := slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed}, status)
+		refused := slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+			http.StatusMethodNotAllowed}, status)
 		return !refused || bytes.Contains(body, []byte("BLOB_UNKNOWN"))
 	case mayNotList:
 		return success && s.namesAnother(body)
@@ -182,7 +196,8 @@ func (s stage) namesAnother(catalog []byte) bool {
 	}
 	return slices.ContainsFunc(listed.Repositories, func(name string) bool {
 		below, ours := strings.CutPrefix(name, s.prefix+"/")
-		private := below == bundle.DocumentsRepository || strings.HasPrefix(below, bundle.DesiredRepository("")) || strings.HasPrefix(below, bundle.ReportRepository(""))
+		private := below == bundle.DocumentsRepository || strings.HasPrefix(below, bundle.DesiredRepository("")) ||
+			strings.HasPrefix(below, bundle.ReportRepository(""))
 		return ours && private && below != bundle.DesiredRepository(s.own) && below != bundle.ReportRepository(s.own)
 	})
 }

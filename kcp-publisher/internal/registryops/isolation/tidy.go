@@ -38,7 +38,10 @@ func newTidier(o Options, s stage) *tidier {
 
 func (t *tidier) blob(who Runtime, reportsOf string, d digest.Digest) {
 	repository := t.stage.prefix + "/" + bundle.ReportRepository(reportsOf)
-	t.add(trace{what: fmt.Sprintf("blob %s in %s", d, repository), path: "/v2/" + repository + "/blobs/" + d.String(), runtime: who})
+	t.add(trace{
+		what: fmt.Sprintf("blob %s in %s", d, repository), path: "/v2/" + repository + "/blobs/" + d.String(),
+		runtime: who,
+	})
 }
 
 func (t *tidier) add(found trace) {
@@ -57,12 +60,19 @@ func (t *tidier) note(p probe, got reply) {
 	switch {
 	case p.method == http.MethodPut && got.status == http.StatusCreated:
 		repository, tag, _ := strings.Cut(repository, "/manifests/")
-		t.add(trace{what: fmt.Sprintf("tag %s in %s", tag, repository), path: "/v2/" + repository + "/manifests/" + digest.FromBytes(p.body).String(), runtime: t.options.Own})
+		t.add(trace{
+			what: fmt.Sprintf("tag %s in %s", tag, repository), path: "/v2/" + repository + "/manifests/" +
+				digest.FromBytes(p.body).String(), runtime: t.options.Own,
+		})
 	case p.method == http.MethodPost && got.status == http.StatusAccepted:
 		// The registry chooses the place of the upload. A place on another host is not followed.
-		if upload, err := url.Parse(got.location); err == nil && strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
+		if upload, err := url.Parse(got.location); err == nil &&
+			strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
 			repository, _, _ := strings.Cut(repository, "/blobs/")
-			t.add(trace{what: "an unfinished upload in " + repository, path: upload.RequestURI(), runtime: t.options.Own, expires: true})
+			t.add(trace{
+				what: "an unfinished upload in " + repository, path: upload.RequestURI(), runtime: t.options.Own,
+				expires: true,
+			})
 		}
 	case p.method == http.MethodPost && got.status == http.StatusCreated:
 		if d := digest.Digest(at.Query().Get("mount")); d.Validate() == nil {
@@ -78,7 +88,9 @@ func (t *tidier) up(ctx context.Context) []string {
 	}
 	var left []string
 	for _, found := range t.traces {
-		got, err := send(ctx, found.runtime.Registries, t.options.Location, probe{method: http.MethodDelete, path: found.path})
+		got, err := send(ctx, found.runtime.Registries, t.options.Location, probe{
+			method: http.MethodDelete, path: found.path,
+		})
 		gone := err == nil && (got.status >= 200 && got.status < 300 || got.status == http.StatusNotFound)
 		if !gone && !found.expires {
 			left = append(left, found.what)

@@ -169,7 +169,8 @@ func memoryOf(t testing.TB, count int, secured bool) costs {
 		}
 	}
 	wait("connected")
-	for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > goroutines+10; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); runtime.NumGoroutine() > goroutines+
+		10; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines for %d idle connections", runtime.NumGoroutine()-goroutines, count)
 		}
@@ -197,7 +198,8 @@ func TestIdleConnectionCostsLittle(t *testing.T) {
 	const count, budget = 1000, 15_000
 	for _, secured := range []bool{false, true} {
 		per := memoryOf(t, count, secured)
-		t.Logf("TLS %v: %d bytes of heap and stacks, %d resident, %.3f goroutines for each connection; all notified after %s",
+		t.Logf("TLS %v: %d bytes of heap and stacks, %d resident, %.3f goroutines for each connection; all notified "+
+			"after %s",
 			secured, per.heap, per.resident, per.goroutines, per.delivered)
 		if per.heap > budget {
 			t.Errorf("TLS %v: %d bytes for each connection, at most %d", secured, per.heap, budget)

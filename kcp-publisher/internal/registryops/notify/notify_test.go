@@ -75,7 +75,9 @@ func certificate(t testing.TB) tls.Certificate {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"localhost"},
+	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +105,8 @@ func (e *endpoint) dial(t testing.TB, user, password string) net.Conn {
 		conn = tls.Client(conn, e.secure)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet, "http://"+e.address+bundle.NotificationsPath, nil)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet,
+		"http://"+e.address+bundle.NotificationsPath, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,8 @@ type Options struct {
 // Limits bounds the connections of the notification server.
 func Limits(connections int) serve.Limits {
 	return serve.Limits{
-		Connections: connections + maxPending, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second, Write: writeTimeout,
+		Connections: connections + maxPending, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20,
+		Read: 5 * time.Second, Write: writeTimeout,
 		OneRequest: true,
 	}
 }
@@ -46,7 +47,10 @@ func Limits(connections int) serve.Limits {
 // New returns an http.Handler for bundle.NotificationsPath, and the Subscribers that it accepts.
 func New(options Options) (*Subscribers, http.Handler) {
 	s := &Subscribers{options: options, of: map[string][]*subscriber{}, connects: map[string]*rate.Limiter{}}
-	h := &handler{Subscribers: s, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce), announced: rate.NewLimiter(rate.Every(time.Minute), 1)}
+	h := &handler{
+		Subscribers: s, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
+		announced: rate.NewLimiter(rate.Every(time.Minute), 1),
+	}
 	return s, h
 }
 
@@ -60,7 +64,8 @@ type handler struct {
 // answer begins a stream that ends with its connection.
 //
 // Source: RFC 9112, section 6.3, "Message Body Length", rule 8. X-Accel-Buffering turns off buffering in nginx.
-const answer = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType + "\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n:\n\n"
+const answer = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType +
+	"\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n:\n\n"
 
 // ServeHTTP accepts GET with Basic credentials of a runtime. It never logs credentials.
 func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {

@@ -39,14 +39,17 @@ var (
 
 var (
 	subscriptions = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_publisher_subscriptions", Help: "Open connections on which agents wait for notifications.", Leader: true,
+		Name: "kyma_pull_publisher_subscriptions", Help: "Open connections on which agents wait for notifications.",
+		Leader: true,
 	})
 	sent = measure.Counter(measure.Definition{
 		Name: "kyma_pull_publisher_notifications_sent_total", Help: "Notifications sent to agents.", Leader: true,
 	})
 	refused = measure.Counters[string](measure.Definition{
-		Name:   "kyma_pull_publisher_subscriptions_refused_total",
-		Help:   "Refused requests of agents for notifications, by reason: credentials (a wrong user or password), limited (too many refusals, or connections of one runtime in a second), full (too many connections) or standby (another replica leads).",
+		Name: "kyma_pull_publisher_subscriptions_refused_total",
+		Help: "Refused requests of agents for notifications, by reason: credentials (a wrong user or password), " +
+			"limited (too many refusals, or connections of one runtime in a second), full (too many connections) or " +
+			"standby (another replica leads).",
 		Labels: []string{"reason"},
 	})
 )
@@ -119,7 +122,9 @@ func (s *Subscribers) keepAlive(now time.Time) {
 			}
 		}
 	}
-	maps.DeleteFunc(s.connects, func(_ string, connects *rate.Limiter) bool { return connects.TokensAt(now) >= connectsAtOnce })
+	maps.DeleteFunc(s.connects, func(_ string, connects *rate.Limiter) bool {
+		return connects.TokensAt(now) >= connectsAtOnce
+	})
 }
 
 // mayConnect reports whether a runtime with a valid password can connect now. Each connection can close another one of

@@ -74,7 +74,8 @@ func TestDailyPrunedRegistryStaysFlat(t *testing.T) {
 		if day == 20 {
 			gone = []string{"passing"} // declared by the test, because a folder has no list of repositories
 		}
-		planned := Decide(s.read(func(source *Source) { source.Kymas, source.Rules, source.Gone = kymas, rules, gone }), noted, rules)
+		planned := Decide(s.read(func(source *Source) { source.Kymas, source.Rules, source.Gone = kymas, rules, gone }),
+			noted, rules)
 		_, err = WriteNotes(t.Context(), s.place, planned.Noted)
 		s.must(err)
 		removed, err := Remove(t.Context(), s.place, planned)

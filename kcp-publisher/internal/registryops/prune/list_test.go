@@ -26,7 +26,9 @@ import (
 func TestIncompleteListOfRepositoriesIsUnknown(t *testing.T) {
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{
-		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{
+			"uploadpurging": map[any]any{"enabled": false},
+		},
 	}}
 	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
 	registry := handlers.NewApp(context.WithoutCancel(t.Context()), config)
@@ -50,22 +52,31 @@ func TestIncompleteListOfRepositoriesIsUnknown(t *testing.T) {
 	}
 	s.push(s.signer, s.documents("another's"), "c", 1)
 
-	whole := []string{"fleet/content", "fleet/documents", "fleet/runtimes/a", "fleet/runtimes/b", "fleet/runtimes/c", "fleet/trust"}
+	whole := []string{
+		"fleet/content", "fleet/documents", "fleet/runtimes/a", "fleet/runtimes/b", "fleet/runtimes/c", "fleet/trust",
+	}
 	for name, c := range map[string]struct {
 		left []string
 		want string
 	}{
-		"all":                           {nil, ""},
-		"nothing":                       {whole, "has none below this prefix"},
-		"without a Kyma's runtime":      {[]string{"fleet/runtimes/b", "fleet/runtimes/c"}, "lacks 1 that are there, such as runtimes/b"},
-		"cut after the Kymas' runtimes": {[]string{"fleet/runtimes/c", "fleet/trust"}, "lacks 1 that are there, such as trust"},
+		"all":     {nil, ""},
+		"nothing": {whole, "has none below this prefix"},
+		"without a Kyma's runtime": {
+			[]string{"fleet/runtimes/b", "fleet/runtimes/c"}, "lacks 1 that are there, such as runtimes/b",
+		},
+		"cut after the Kymas' runtimes": {
+			[]string{"fleet/runtimes/c", "fleet/trust"}, "lacks 1 that are there, such as trust",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			names = slices.DeleteFunc(slices.Clone(whole), func(name string) bool { return slices.Contains(c.left, name) })
+			names = slices.DeleteFunc(slices.Clone(whole), func(name string) bool {
+				return slices.Contains(c.left, name)
+			})
 			inventory := s.read(func(source *Source) {
 				source.Sole, source.Kymas = false, map[string][]digest.Digest{"a": nil, "b": nil}
 			})
-			if got := strings.Join(inventory.Unknown, "\n"); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			if got := strings.Join(inventory.Unknown, "\n"); !strings.Contains(got, c.want) ||
+				(got == "") != (c.want == "") {
 				t.Errorf("unknown are %q, want %q", got, c.want)
 			}
 			noted := map[string]time.Time{}

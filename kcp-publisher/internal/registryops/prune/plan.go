@@ -124,7 +124,10 @@ type Plan struct {
 // issued, which the publisher signed. The age of any other manifest starts when a run first found it unused, as in
 // noted.
 func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
-	d := decision{inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}}, used: map[digest.Digest]bool{}}
+	d := decision{
+		inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}},
+		used: map[digest.Digest]bool{},
+	}
 	for _, runtime := range inventory.Runtimes {
 		d.runtime(runtime)
 	}
@@ -400,6 +403,8 @@ func (p Plan) String() string {
 	for _, area := range slices.SortedFunc(maps.Keys(by), cmp.Compare) {
 		parts = append(parts, fmt.Sprintf("%d in %s", by[area], area))
 	}
-	return fmt.Sprintf("%d manifests (%s), %d bytes with the content that only they use; %d wait until they are old enough; %d more beyond the limit",
+	return fmt.Sprintf(
+		"%d manifests (%s), %d bytes with the content that only they use; %d wait until they are old enough; %d more "+
+			"beyond the limit",
 		len(p.Remove), strings.Join(parts, ", "), p.Bytes, len(p.Waiting), p.Over)
 }

@@ -39,8 +39,9 @@ func bundlesOf(id string, issued ...int) (all []Bundle) {
 		}
 		state, catalog := fmt.Sprint("state-", i), fmt.Sprint("catalog-", i)
 		all = append(all, Bundle{
-			Manifest: named("runtimes/"+id, tag, fmt.Sprint(id, "-", i), state, catalog), IssuedAt: ago(days), ExpiresAt: ago(days - 7),
-			State: digest.FromString(state), Catalog: digest.FromString(catalog),
+			Manifest: named("runtimes/"+id, tag, fmt.Sprint(id, "-", i), state, catalog), IssuedAt: ago(days),
+			ExpiresAt: ago(days - 7),
+			State:     digest.FromString(state), Catalog: digest.FromString(catalog),
 		})
 	}
 	return all
@@ -66,13 +67,15 @@ func going(inventory Inventory, plan Plan) string {
 func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 	long := map[string]time.Time{}
 	for _, m := range []Manifest{
-		named("documents", "", "set-1"), named("documents", "", "set-4"), named("content", "", "blob-x"), named("content", "", "blob-y"),
+		named("documents", "", "set-1"), named("documents", "", "set-4"), named("content", "", "blob-x"),
+		named("content", "", "blob-y"),
 		named("reports/a", "", "report"), named("runtimes/a", "", "a-0"),
 	} {
 		long[m.Key()] = ago(40)
 	}
 	set := func(i int) Manifest {
-		return named("documents", fmt.Sprint("set-", i), fmt.Sprint("set-", i), fmt.Sprint("state-", i), fmt.Sprint("catalog-", i))
+		return named("documents", fmt.Sprint("set-", i), fmt.Sprint("set-", i), fmt.Sprint("state-", i),
+			fmt.Sprint("catalog-", i))
 	}
 	content := func(name string) Manifest { return named("content", "blob-"+name, "blob-"+name, name) }
 	needs := func(state, content string) map[digest.Digest][]digest.Digest {
@@ -90,17 +93,22 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 		want      string
 	}{
 		"bundles that were superseded long ago go, the oldest first": {
-			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 35, 50, 60, 70) })}},
-			want:      "runtimes/a#4 runtimes/a#3 runtimes/a#2",
+			inventory: Inventory{
+				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 35, 50, 60, 70) })},
+			},
+			want: "runtimes/a#4 runtimes/a#3 runtimes/a#2",
 		},
 		"the bundle before the newest stays, and one that was superseded lately": {
-			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 2, 3, 200) })}},
-			want:      "",
+			inventory: Inventory{
+				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 2, 3, 200) })},
+			},
+			want: "",
 		},
 		"a bundle that a runtime still runs stays, with its documents and content": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) {
-					r.Bundles, r.Remembered = bundlesOf("a", 40, 50, 60, 70, 80), []digest.Digest{digest.FromString("a-4")}
+					r.Bundles, r.Remembered = bundlesOf("a", 40, 50, 60, 70, 80),
+						[]digest.Digest{digest.FromString("a-4")}
 				})},
 				Shared: []Manifest{set(4), content("x")}, Contents: needs("state-4", "x"),
 			},
@@ -118,65 +126,95 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 				for i := range 3 {
 					tag := fmt.Sprint("sha256-", i)
 					r.Signatures = append(r.Signatures, Signature{
-						Subject: r.Bundles[i].Descriptor.Digest, Index: named("runtimes/a", tag, tag), Referrers: []Manifest{named("runtimes/a", "", tag+"-referrer")},
+						Subject: r.Bundles[i].Descriptor.Digest, Index: named("runtimes/a", tag, tag),
+						Referrers: []Manifest{named("runtimes/a", "", tag+"-referrer")},
 					})
 				}
 			})}},
 			want: "runtimes/a:sha256-2 runtimes/a: runtimes/a#2",
 		},
 		"documents and content that nobody needs go when they were noted long ago": {
-			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })}, Shared: []Manifest{set(0), set(1), content("x"), content("y")}, Contents: needs("state-0", "y")},
-			noted:     long, want: "documents:set-1 content:blob-x",
+			inventory: Inventory{
+				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })},
+				Shared:   []Manifest{set(0), set(1), content("x"), content("y")}, Contents: needs("state-0", "y"),
+			},
+			noted: long, want: "documents:set-1 content:blob-x",
 		},
 		"documents go though a bundle has the same catalog, unless nothing else holds it": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1, 2) })},
 				Shared: []Manifest{
-					named("documents", "set-1", "set-1", "state-old", "catalog-0"), named("documents", "set-4", "set-4", "state-old", "catalog-1"), set(0),
+					named("documents", "set-1", "set-1", "state-old", "catalog-0"),
+					named("documents", "set-4", "set-4", "state-old", "catalog-1"), set(0),
 					named("documents", "set-2", "set-2", "state-1", "catalog-old"),
 				},
 			},
 			noted: long, want: "documents:set-1",
 		},
 		"what was not noted before only waits, as what a publisher pushes at this moment": {
-			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })}, Shared: []Manifest{set(1), content("x")}},
-			want:      "",
+			inventory: Inventory{
+				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })},
+				Shared:   []Manifest{set(1), content("x")},
+			},
+			want: "",
 		},
 		"a note from the future counts from now": {
 			inventory: Inventory{Shared: []Manifest{set(1)}},
 			noted:     map[string]time.Time{set(1).Key(): today.AddDate(1, 0, 0)}, want: "",
 		},
 		"nothing that is shared goes while something is unknown; a runtime's own does": {
-			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 40, 50, 60) })}, Shared: []Manifest{set(1), content("x")}, Unknown: []string{"runtime b: no route"}},
-			noted:     long, want: "runtimes/a#2",
+			inventory: Inventory{
+				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 40, 50, 60) })},
+				Shared:   []Manifest{set(1), content("x")}, Unknown: []string{"runtime b: no route"},
+			},
+			noted: long, want: "runtimes/a#2",
 		},
 		"a runtime without a Kyma stays where others may publish, and what it needs does": {
-			inventory: Inventory{Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 400), Reports: []Manifest{report}}}, Shared: []Manifest{content("x")}, Contents: needs("state-0", "x")},
-			noted:     long, want: "",
+			inventory: Inventory{
+				Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 400), Reports: []Manifest{report}}},
+				Shared:   []Manifest{content("x")}, Contents: needs("state-0", "x"),
+			},
+			noted: long, want: "",
 		},
 		"with a sole publisher it goes when its last bundle expired": {
-			inventory: Inventory{Sole: true, Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 400, 401), Reports: []Manifest{report}}}, Shared: []Manifest{content("x")}, Contents: needs("state-0", "x")},
-			noted:     long, want: "runtimes/a#1 runtimes/a:desired reports/a:latest content:blob-x",
+			inventory: Inventory{
+				Sole:     true,
+				Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 400, 401), Reports: []Manifest{report}}},
+				Shared:   []Manifest{content("x")}, Contents: needs("state-0", "x"),
+			},
+			noted: long, want: "runtimes/a#1 runtimes/a:desired reports/a:latest content:blob-x",
 		},
 		"and not before: it may still have to learn that it was deleted": {
-			inventory: Inventory{Sole: true, Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 1), Reports: []Manifest{report}}}},
-			noted:     long, want: "",
+			inventory: Inventory{
+				Sole: true, Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 1), Reports: []Manifest{report}}},
+			},
+			noted: long, want: "",
 		},
 		"nor when it was not known to be gone before": {
-			inventory: Inventory{Sole: true, Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 400), Reports: []Manifest{report}}}},
-			want:      "",
+			inventory: Inventory{
+				Sole: true, Runtimes: []Runtime{{ID: "a", Bundles: bundlesOf("a", 400), Reports: []Manifest{report}}},
+			},
+			want: "",
 		},
 		"a runtime that is named as gone goes at once": {
-			inventory: Inventory{Runtimes: []Runtime{{ID: "a", Gone: true, Bundles: bundlesOf("a", 1), Reports: []Manifest{report}}}},
-			want:      "runtimes/a:desired reports/a:latest",
+			inventory: Inventory{
+				Runtimes: []Runtime{{ID: "a", Gone: true, Bundles: bundlesOf("a", 1), Reports: []Manifest{report}}},
+			},
+			want: "runtimes/a:desired reports/a:latest",
 		},
 		"a runtime with a Kyma never is gone": {
-			inventory: Inventory{Sole: true, Runtimes: []Runtime{{ID: "a", Kyma: true, Gone: true, Bundles: bundlesOf("a", 400), Reports: []Manifest{report}}}},
-			noted:     long, want: "",
+			inventory: Inventory{
+				Sole: true, Runtimes: []Runtime{
+					{ID: "a", Kyma: true, Gone: true, Bundles: bundlesOf("a", 400), Reports: []Manifest{report}},
+				},
+			},
+			noted: long, want: "",
 		},
 		"expired lists go, after a while": {
 			inventory: Inventory{Lists: []List{
-				{Manifest: named("carried", "list-1", "l1", "l1"), ExpiresAt: ago(31)}, {Manifest: named("carried", "list-2", "l2", "l2"), ExpiresAt: ago(29)},
+				{Manifest: named("carried", "list-1", "l1", "l1"), ExpiresAt: ago(31)}, {
+					Manifest: named("carried", "list-2", "l2", "l2"), ExpiresAt: ago(29),
+				},
 			}},
 			want: "carried:list-1",
 		},
@@ -194,7 +232,8 @@ func TestWaitingManifestsAreNoted(t *testing.T) {
 	unused := named("documents", "set-1", "set-1", "state-1", "catalog-1")
 	inventory := Inventory{Shared: []Manifest{unused}}
 	first := Decide(inventory, nil, rules)
-	if since, ok := first.Noted[unused.Key()]; !ok || !since.Equal(today) || len(first.Remove) != 0 || len(first.Waiting) != 1 {
+	if since, ok := first.Noted[unused.Key()]; !ok || !since.Equal(today) || len(first.Remove) != 0 ||
+		len(first.Waiting) != 1 {
 		t.Fatalf("first: %+v", first)
 	}
 	later := rules
@@ -240,7 +279,10 @@ func TestRuntimeWithManyBundlesDoesNotDelayOthers(t *testing.T) {
 	}{
 		{4, 5, "runtimes/a#5 runtimes/b#3 runtimes/c:desired documents:set-x"},
 		{6, 3, "runtimes/a#5 runtimes/a#4 runtimes/b#3 runtimes/b#2 runtimes/c:desired documents:set-x"},
-		{9, 0, "runtimes/a#5 runtimes/a#4 runtimes/a#3 runtimes/a#2 runtimes/b#3 runtimes/b#2 runtimes/c:desired reports/c:latest documents:set-x"},
+		{
+			9, 0, "runtimes/a#5 runtimes/a#4 runtimes/a#3 runtimes/a#2 runtimes/b#3 runtimes/b#2 runtimes/c:desired " +
+				"reports/c:latest documents:set-x",
+		},
 	} {
 		few.Limit = want.limit
 		plan := Decide(inventory, noted, few)
@@ -252,7 +294,8 @@ func TestRuntimeWithManyBundlesDoesNotDelayOthers(t *testing.T) {
 
 func TestRuntimesWithoutAKymaAreListed(t *testing.T) {
 	inventory := Inventory{Runtimes: []Runtime{
-		{ID: "b", Bundles: bundlesOf("b", 1)}, {ID: "a", Bundles: bundlesOf("a", 1)}, {ID: "c", Kyma: true, Bundles: bundlesOf("c", 1)}, {ID: "d", Gone: true, Bundles: bundlesOf("d", 1)}, {ID: "e"},
+		{ID: "b", Bundles: bundlesOf("b", 1)}, {ID: "a", Bundles: bundlesOf("a", 1)},
+		{ID: "c", Kyma: true, Bundles: bundlesOf("c", 1)}, {ID: "d", Gone: true, Bundles: bundlesOf("d", 1)}, {ID: "e"},
 	}}
 	if got := Strangers(inventory, Decide(inventory, nil, rules)); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("got %v", got)

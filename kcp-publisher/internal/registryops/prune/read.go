@@ -79,7 +79,8 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 	if err == nil {
 		err = r.contents(ctx)
 	}
-	for _, repository := range []string{bundle.DocumentsRepository, bundle.ContentRepository, bundle.CarriedRepository} {
+	for _, repository := range []string{bundle.DocumentsRepository, bundle.ContentRepository,
+		bundle.CarriedRepository} {
 		if err == nil {
 			err = r.shared(ctx, repository)
 		}
@@ -96,7 +97,8 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 func Refresh(ctx context.Context, source Source, before Inventory) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = before
-	r.inventory.Runtimes, r.inventory.Unknown, r.inventory.Contents = nil, slices.Clone(before.Unknown), maps.Clone(before.Contents)
+	r.inventory.Runtimes, r.inventory.Unknown, r.inventory.Contents = nil, slices.Clone(before.Unknown),
+		maps.Clone(before.Contents)
 	known := map[string]Runtime{}
 	for _, runtime := range before.Runtimes {
 		known[runtime.ID] = runtime
@@ -222,8 +224,10 @@ func (r *reader) wholeList(ctx context.Context) error {
 		}
 	}
 	if len(missing) > 0 {
-		r.unknown("runtimes of other control planes: the registry's list of repositories is not whole, it lacks %d that are there, such as %s: "+
-			"let the credentials list all below the prefix", len(missing), slices.Min(missing))
+		r.unknown(
+			"runtimes of other control planes: the registry's list of repositories is not whole, it lacks %d that "+
+				"are there, such as %s: "+
+				"let the credentials list all below the prefix", len(missing), slices.Min(missing))
 	}
 	return nil
 }

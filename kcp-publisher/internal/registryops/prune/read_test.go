@@ -45,7 +45,12 @@ func (s *shelf) documents(content string) bundle.Documents {
 	s.must(store.ShareBlob(s.Context(), s.place, c))
 	documents, err := bundle.NewDocuments(bundle.DesiredState{Manifests: []bundle.Manifest{{
 		Name: "m", Module: "m", Version: "1.0.0",
-		Content: []bundle.Content{{Name: "x", Repository: "./content", MediaType: c.Descriptor.MediaType, Digest: c.Descriptor.Digest, SizeBytes: c.Descriptor.Size}},
+		Content: []bundle.Content{
+			{
+				Name: "x", Repository: "./content", MediaType: c.Descriptor.MediaType, Digest: c.Descriptor.Digest,
+				SizeBytes: c.Descriptor.Size,
+			},
+		},
 	}}}, bundle.Catalog{})
 	s.must(err)
 	s.must(store.ShareDocuments(s.Context(), s.place, documents))
@@ -53,7 +58,9 @@ func (s *shelf) documents(content string) bundle.Documents {
 }
 
 // push publishes bundles issued so many days ago, in order, and returns their digests.
-func (s *shelf) push(signer trust.Signer, documents bundle.Documents, runtime string, days ...int) (all []digest.Digest) {
+func (s *shelf) push(
+	signer trust.Signer, documents bundle.Documents, runtime string, days ...int,
+) (all []digest.Digest) {
 	s.Helper()
 	var previous *bundle.Position
 	for _, d := range days {
@@ -64,23 +71,31 @@ func (s *shelf) push(signer trust.Signer, documents bundle.Documents, runtime st
 }
 
 // pushAfter publishes one bundle and returns its position.
-func (s *shelf) pushAfter(previous *bundle.Position, signer trust.Signer, documents bundle.Documents, runtime string, day int) *bundle.Position {
+func (s *shelf) pushAfter(
+	previous *bundle.Position, signer trust.Signer, documents bundle.Documents, runtime string, day int,
+) *bundle.Position {
 	s.Helper()
 	sequence := int64(1)
 	if previous != nil {
 		sequence = previous.Sequence + 1
 	}
 	manifest, err := bundle.Compose(documents, bundle.Predicate{
-		Audience: bundle.Audience{Runtime: runtime}, Epoch: 1, Sequence: sequence, IssuedAt: ago(day), ExpiresAt: ago(day - 7), Previous: previous, RootVersion: 1,
+		Audience: bundle.Audience{Runtime: runtime}, Epoch: 1, Sequence: sequence, IssuedAt: ago(day),
+		ExpiresAt: ago(day - 7), Previous: previous, RootVersion: 1,
 	}, signer)
 	s.must(err)
-	s.must(store.PushBundle(s.Context(), s.place, runtime, documents, manifest, func(digest.Digest) bool { return false }))
+	s.must(store.PushBundle(s.Context(), s.place, runtime, documents, manifest, func(digest.Digest) bool {
+		return false
+	}))
 	return &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
 }
 
 func (s *shelf) read(change func(*Source)) Inventory {
 	s.Helper()
-	source := Source{Place: s.place, Root: trusttest.RootFor(s.T, s.signer), Kymas: map[string][]digest.Digest{"a": nil}, Sole: true, Rules: rules}
+	source := Source{
+		Place: s.place, Root: trusttest.RootFor(s.T, s.signer), Kymas: map[string][]digest.Digest{"a": nil}, Sole: true,
+		Rules: rules,
+	}
 	change(&source)
 	inventory, err := Read(s.Context(), source)
 	s.must(err)
@@ -93,10 +108,12 @@ func TestInventoryHasAllBundlesAndTheirNeeds(t *testing.T) {
 	s := newShelf(t)
 	pushed := s.push(s.signer, s.documents("old"), "a", 90, 80, 70)
 	inventory := s.read(nothing)
-	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || len(inventory.Runtimes[0].Bundles) != 3 || inventory.Runtimes[0].Bundles[2].Descriptor.Digest != pushed[0] {
+	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || len(inventory.Runtimes[0].Bundles) != 3 ||
+		inventory.Runtimes[0].Bundles[2].Descriptor.Digest != pushed[0] {
 		t.Fatalf("got %+v", inventory)
 	}
-	if plan := Decide(inventory, nil, rules); len(plan.Remove) != 1 || plan.Remove[0].Descriptor.Digest != pushed[0] || len(plan.Waiting) != 0 {
+	if plan := Decide(inventory, nil, rules); len(plan.Remove) != 1 || plan.Remove[0].Descriptor.Digest != pushed[0] ||
+		len(plan.Waiting) != 0 {
 		t.Errorf("removes %+v, %+v wait", plan.Remove, plan.Waiting)
 	}
 
@@ -117,7 +134,9 @@ func TestInventoryHasAllBundlesAndTheirNeeds(t *testing.T) {
 func TestStateIsReadFromABundleInUse(t *testing.T) {
 	s := newShelf(t)
 	now := s.documents("x")
-	catalog, err := bundle.EncodeCatalog(bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{{Name: "m", Spec: []byte("{}")}}})
+	catalog, err := bundle.EncodeCatalog(bundle.Catalog{
+		ModuleTemplates: []bundle.CatalogEntry{{Name: "m", Spec: []byte("{}")}},
+	})
 	s.must(err)
 	before := bundle.Documents{State: now.State, Catalog: bundle.NewBlob(bundle.MediaTypeCatalog, catalog)}
 	last := s.pushAfter(nil, s.signer, before, "a", 90)
@@ -125,7 +144,8 @@ func TestStateIsReadFromABundleInUse(t *testing.T) {
 		last = s.pushAfter(last, s.signer, now, "a", day)
 	}
 	s.must(os.Remove(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256", before.Catalog.Descriptor.Digest.Encoded())))
-	if inventory := s.read(nothing); len(inventory.Unknown) > 0 || len(inventory.Contents[now.State.Descriptor.Digest]) != 1 {
+	if inventory := s.read(nothing); len(inventory.Unknown) > 0 ||
+		len(inventory.Contents[now.State.Descriptor.Digest]) != 1 {
 		t.Errorf("unknown are %q, the state needs %v", inventory.Unknown, inventory.Contents)
 	}
 }
@@ -156,10 +176,12 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 
 	// The chain of superseded bundles is cut where it is old, and becomes shorter from there. The bundle in effect stays.
 	inventory := s.read(three)
-	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Overlong || len(inventory.Runtimes[0].Bundles) != 4 {
+	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Overlong ||
+		len(inventory.Runtimes[0].Bundles) != 4 {
 		t.Fatalf("got %+v", inventory)
 	}
-	if got := waiting(inventory); len(got) != 2 || got[0] != bundle.ContentRepository || got[1] != bundle.DocumentsRepository {
+	if got := waiting(inventory); len(got) != 2 || got[0] != bundle.ContentRepository ||
+		got[1] != bundle.DocumentsRepository {
 		t.Errorf("of what is shared, %v goes, want what is unused", got)
 	}
 	if got := going(inventory, Decide(inventory, nil, rules)); got != "runtimes/a#2" {
@@ -185,21 +207,31 @@ func TestUnreadableObjectsAreUnknown(t *testing.T) {
 		source func(*Source)
 		want   string
 	}{
-		"a bundle of a stranger": {func(s *shelf, d bundle.Documents) { s.push(trusttest.NewSigner(s.T), d, "a", 1) }, nothing, "runtime a: bundle desired"},
+		"a bundle of a stranger": {
+			func(s *shelf, d bundle.Documents) {
+				s.push(trusttest.NewSigner(s.T), d, "a", 1)
+			}, nothing, "runtime a: bundle desired",
+		},
 		"a bundle before it, lately": {func(s *shelf, d bundle.Documents) {
 			s.push(s.signer, d, "a", 1)
 			stranger := s.push(trusttest.NewSigner(s.T), d, "a", 2)
 			manifest, err := bundle.Compose(d, bundle.Predicate{
-				Audience: bundle.Audience{Runtime: "a"}, Epoch: 1, Sequence: 5, IssuedAt: ago(1), ExpiresAt: ago(-7), RootVersion: 1,
-				Previous: &bundle.Position{Sequence: 1, Digest: stranger[0]},
+				Audience: bundle.Audience{Runtime: "a"}, Epoch: 1, Sequence: 5, IssuedAt: ago(1), ExpiresAt: ago(-7),
+				RootVersion: 1,
+				Previous:    &bundle.Position{Sequence: 1, Digest: stranger[0]},
 			}, s.signer)
 			s.must(err)
 			s.must(store.PushBundle(s.Context(), s.place, "a", d, manifest, func(digest.Digest) bool { return false }))
 		}, nothing, "runtime a: bundle sha256:"},
 		"documents that are lost": {func(s *shelf, d bundle.Documents) {
-			s.must(os.Remove(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256", d.State.Descriptor.Digest.Encoded())))
+			s.must(os.Remove(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256",
+				d.State.Descriptor.Digest.Encoded())))
 		}, nothing, "desired state sha256:"},
-		"a registry that does not list its repositories": {func(*shelf, bundle.Documents) {}, func(source *Source) { source.Sole = false }, "runtimes of other control planes"},
+		"a registry that does not list its repositories": {
+			func(*shelf, bundle.Documents) {}, func(source *Source) {
+				source.Sole = false
+			}, "runtimes of other control planes",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShelf(t)
@@ -231,7 +263,8 @@ func TestUnknownManifestsAreLeftOut(t *testing.T) {
 	inventory := s.read(nothing)
 	for _, m := range inventory.Shared {
 		if m.Repository == bundle.DocumentsRepository {
-			s.must(repository.Tag(t.Context(), m.Descriptor, "keep-"+m.Descriptor.Digest.Encoded()[:8])) // an operator's own tag for it
+			// an operator's own tag for it
+			s.must(repository.Tag(t.Context(), m.Descriptor, "keep-"+m.Descriptor.Digest.Encoded()[:8]))
 		}
 	}
 	for _, m := range s.read(nothing).Shared {
@@ -258,8 +291,10 @@ func TestNoteRoundTrip(t *testing.T) {
 	}
 	repository, err := s.place.Repository(t.Context(), bundle.PruningRepository)
 	s.must(err)
-	s.must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte("{}")), noteTag))
-	if _, err := ReadNotes(t.Context(), s.place); err == nil || !strings.Contains(err.Error(), "delete it to count from today") {
+	s.must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte("{}")),
+		noteTag))
+	if _, err := ReadNotes(t.Context(), s.place); err == nil ||
+		!strings.Contains(err.Error(), "delete it to count from today") {
 		t.Errorf("a note that is none: %v", err)
 	}
 }

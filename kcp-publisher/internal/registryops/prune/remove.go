@@ -45,7 +45,9 @@ func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, er
 		n, err = readNote(ctx, repository, fetched)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s:%s, the record of unused manifests: %w: delete it to count from today", place.Name(bundle.PruningRepository), noteTag, err)
+		return nil,
+			fmt.Errorf("%s:%s, the record of unused manifests: %w: delete it to count from today",
+				place.Name(bundle.PruningRepository), noteTag, err)
 	}
 	return n.Unused, nil
 }

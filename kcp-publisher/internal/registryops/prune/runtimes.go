@@ -92,10 +92,14 @@ func (h *history) chain(ctx context.Context, reference string) error {
 		predicate := verified.Statement.Predicate
 		h.runtime.Bundles = append(h.runtime.Bundles, Bundle{
 			Manifest: Manifest{
-				Repository: bundle.DesiredRepository(h.runtime.ID), Tags: tags, Blobs: []ocispec.Descriptor{verified.Config, verified.Catalog},
-				Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest, Digest: verified.Digest, Size: int64(len(fetched.Bytes))},
+				Repository: bundle.DesiredRepository(h.runtime.ID), Tags: tags,
+				Blobs: []ocispec.Descriptor{verified.Config, verified.Catalog},
+				Descriptor: ocispec.Descriptor{
+					MediaType: ocispec.MediaTypeImageManifest, Digest: verified.Digest, Size: int64(len(fetched.Bytes)),
+				},
 			},
-			IssuedAt: predicate.IssuedAt, ExpiresAt: predicate.ExpiresAt, State: verified.Config.Digest, Catalog: verified.Catalog.Digest,
+			IssuedAt: predicate.IssuedAt, ExpiresAt: predicate.ExpiresAt, State: verified.Config.Digest,
+			Catalog: verified.Catalog.Digest,
 		})
 		h.verified[verified.Digest] = verified
 		if predicate.Previous == nil {
@@ -148,7 +152,8 @@ func signatures(ctx context.Context, repository store.Reader, runtime *Runtime) 
 		}
 		found := signatureTag.FindStringSubmatch(tag)
 		var index ocispec.Index
-		ours := found != nil && json.Unmarshal(data, &index) == nil && index.MediaType == ocispec.MediaTypeImageIndex && len(index.Manifests) > 0 &&
+		ours := found != nil && json.Unmarshal(data, &index) == nil && index.MediaType == ocispec.MediaTypeImageIndex &&
+			len(index.Manifests) > 0 &&
 			!slices.ContainsFunc(index.Manifests, func(d ocispec.Descriptor) bool {
 				return d.MediaType != ocispec.MediaTypeImageManifest || d.ArtifactType != bundle.MediaTypeSigstoreBundle
 			})

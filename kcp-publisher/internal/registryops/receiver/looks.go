@@ -31,7 +31,8 @@ type Looks struct {
 // NewLooks returns Looks that call look for each notified runtime. The caller must check that the runtime exists.
 func NewLooks(look func(ctx context.Context, runtime string) error, now func() time.Time) *Looks {
 	return &Looks{
-		look: look, now: now, queue: workqueue.NewTypedDelayingQueue[string](), all: rate.NewLimiter(looksPerSecond, looksPerSecond),
+		look: look, now: now, queue: workqueue.NewTypedDelayingQueue[string](),
+		all:    rate.NewLimiter(looksPerSecond, looksPerSecond),
 		looked: map[string]time.Time{},
 	}
 }

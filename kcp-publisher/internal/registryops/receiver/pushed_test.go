@@ -26,38 +26,83 @@ func TestNotificationsOfEachRegistryAreUnderstood(t *testing.T) {
 	if notifications.EventsMediaType != distributionEvents || notifications.EventActionPush != distributionPush {
 		t.Errorf("distribution sends %s, %s", notifications.EventsMediaType, notifications.EventActionPush)
 	}
-	many := `{"events":[` + strings.Repeat(`{"action":"push","target":{"repository":"fleet/reports/r-17"}},`, maxEvents) + `{"action":"push"}]}`
+	many := `{"events":[` + strings.Repeat(`{"action":"push","target":{"repository":"fleet/reports/r-17"}},`,
+		maxEvents) + `{"action":"push"}]}`
 	for name, c := range map[string]struct {
 		kind, event, body string
 		want              []string
 		wrong             bool
 	}{
-		"distribution":                         {kind: distributionEvents, body: sample(t, "distribution.json"), want: []string{"r-17"}},
-		"distribution, with a charset":         {kind: distributionEvents + "; charset=utf-8", body: sample(t, "distribution.json"), want: []string{"r-17"}},
-		"Harbor":                               {kind: plainJSON, body: sample(t, "harbor.json"), want: []string{"r-17"}},
-		"Harbor's CloudEvents":                 {kind: cloudEvent, body: sample(t, "harbor-cloudevent.json"), want: []string{"r-17"}},
-		"zot, which sends the data as a body":  {kind: plainJSON, event: "zotregistry.image.updated", body: sample(t, "zot-data.json"), want: []string{"r-17"}},
-		"zot with a prefix of the operator's":  {kind: plainJSON, event: "com.example.registry.image.updated", body: sample(t, "zot-data.json"), want: []string{"r-17"}},
-		"zot's events as one document":         {kind: cloudEvent, body: sample(t, "zot-cloudevent.json"), want: []string{"r-17"}},
-		"a pull, such as the publisher's own":  {kind: distributionEvents, body: strings.Replace(sample(t, "distribution.json"), `"push"`, `"pull"`, 1)},
-		"a deletion in Harbor":                 {kind: plainJSON, body: strings.Replace(sample(t, "harbor.json"), "PUSH_", "DELETE_", 1)},
-		"a pull from Harbor":                   {kind: cloudEvent, body: strings.Replace(sample(t, "harbor-cloudevent.json"), "pushed", "pulled", 1)},
-		"a repository that was made in zot":    {kind: plainJSON, event: "zotregistry.repository.created", body: sample(t, "zot-data.json")},
-		"a bundle":                             {kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "/reports/", "/runtimes/")},
-		"another fleet's report":               {kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "fleet/", "other/")},
-		"a repository below a report's":        {kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "r-17", "r-17/more")},
-		"a name that is no runtime's":          {kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "r-17", "../r-17")},
-		"the same runtime twice":               {kind: distributionEvents, body: `{"events":[{"action":"push","target":{"repository":"fleet/reports/a"}},{"action":"push","target":{"repository":"fleet/reports/a"}}]}`, want: []string{"a"}},
-		"an event that nobody here knows":      {kind: plainJSON, body: `{"type":"SCANNING_COMPLETED","event_data":{"repository":{"repo_full_name":"fleet/reports/a"}}}`},
-		"a form":                               {kind: "application/x-www-form-urlencoded", body: "a=b"},
-		"no media type":                        {body: sample(t, "distribution.json")},
-		"no events":                            {kind: distributionEvents, body: `{}`},
-		"more events than a registry has":      {kind: distributionEvents, body: many, wrong: true},
-		"no JSON":                              {kind: distributionEvents, body: "no", wrong: true},
-		"nothing":                              {kind: cloudEvent, wrong: true},
-		"two documents":                        {kind: cloudEvent, body: "{}{}", wrong: true},
-		"a document that is nested too deeply": {kind: plainJSON, body: strings.Repeat(`{"a":`, maxDepth) + "{}" + strings.Repeat("}", maxDepth), wrong: true},
-		"a name that is no text":               {kind: plainJSON, event: "zotregistry.image.updated", body: `{"name":7}`, wrong: true},
+		"distribution": {
+			kind: distributionEvents, body: sample(t, "distribution.json"), want: []string{"r-17"},
+		},
+		"distribution, with a charset": {
+			kind: distributionEvents + "; charset=utf-8", body: sample(t, "distribution.json"), want: []string{"r-17"},
+		},
+		"Harbor": {
+			kind: plainJSON, body: sample(t, "harbor.json"), want: []string{"r-17"},
+		},
+		"Harbor's CloudEvents": {
+			kind: cloudEvent, body: sample(t, "harbor-cloudevent.json"), want: []string{"r-17"},
+		},
+		"zot, which sends the data as a body": {
+			kind: plainJSON, event: "zotregistry.image.updated", body: sample(t, "zot-data.json"),
+			want: []string{"r-17"},
+		},
+		"zot with a prefix of the operator's": {
+			kind: plainJSON, event: "com.example.registry.image.updated", body: sample(t, "zot-data.json"),
+			want: []string{"r-17"},
+		},
+		"zot's events as one document": {
+			kind: cloudEvent, body: sample(t, "zot-cloudevent.json"), want: []string{"r-17"},
+		},
+		"a pull, such as the publisher's own": {
+			kind: distributionEvents, body: strings.Replace(sample(t, "distribution.json"), `"push"`, `"pull"`, 1),
+		},
+		"a deletion in Harbor": {
+			kind: plainJSON, body: strings.Replace(sample(t, "harbor.json"), "PUSH_", "DELETE_", 1),
+		},
+		"a pull from Harbor": {
+			kind: cloudEvent, body: strings.Replace(sample(t, "harbor-cloudevent.json"), "pushed", "pulled", 1),
+		},
+		"a repository that was made in zot": {
+			kind: plainJSON, event: "zotregistry.repository.created", body: sample(t, "zot-data.json"),
+		},
+		"a bundle": {
+			kind: distributionEvents,
+			body: strings.ReplaceAll(sample(t, "distribution.json"), "/reports/", "/runtimes/"),
+		},
+		"another fleet's report": {
+			kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "fleet/", "other/"),
+		},
+		"a repository below a report's": {
+			kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "r-17", "r-17/more"),
+		},
+		"a name that is no runtime's": {
+			kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "r-17", "../r-17"),
+		},
+		"the same runtime twice": {
+			kind: distributionEvents,
+			body: `{"events":[{"action":"push","target":{"repository":"fleet/reports/a"}},{"action":"push","target":{"repository":"fleet/reports/a"}}]}`, want: []string{"a"},
+		},
+		"an event that nobody here knows": {
+			kind: plainJSON,
+			body: `{"type":"SCANNING_COMPLETED","event_data":{"repository":{"repo_full_name":"fleet/reports/a"}}}`,
+		},
+		"a form":                          {kind: "application/x-www-form-urlencoded", body: "a=b"},
+		"no media type":                   {body: sample(t, "distribution.json")},
+		"no events":                       {kind: distributionEvents, body: `{}`},
+		"more events than a registry has": {kind: distributionEvents, body: many, wrong: true},
+		"no JSON":                         {kind: distributionEvents, body: "no", wrong: true},
+		"nothing":                         {kind: cloudEvent, wrong: true},
+		"two documents":                   {kind: cloudEvent, body: "{}{}", wrong: true},
+		"a document that is nested too deeply": {
+			kind: plainJSON, body: strings.Repeat(`{"a":`, maxDepth) + "{}" + strings.Repeat("}", maxDepth),
+			wrong: true,
+		},
+		"a name that is no text": {
+			kind: plainJSON, event: "zotregistry.image.updated", body: `{"name":7}`, wrong: true,
+		},
 	} {
 		repositories, err := pushed(c.kind, c.event, []byte(c.body))
 		if got := reporters("fleet", repositories); (err != nil) != c.wrong || !slices.Equal(got, c.want) {

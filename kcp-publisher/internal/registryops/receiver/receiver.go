@@ -20,7 +20,8 @@ const Path = "/hook"
 // Limits bounds the receiver's server. A connection is accepted before the token is checked; distribution opens one for
 // each event anyway.
 var Limits = serve.Limits{
-	Connections: 200, HeaderBytes: 8 << 10, BodyBytes: maxBodyBytes, AllBodiesBytes: 8 * maxBodyBytes, Read: 10 * time.Second, Write: 10 * time.Second,
+	Connections: 200, HeaderBytes: 8 << 10, BodyBytes: maxBodyBytes, AllBodiesBytes: 8 * maxBodyBytes,
+	Read: 10 * time.Second, Write: 10 * time.Second,
 	OneRequest: true,
 }
 
@@ -56,7 +57,8 @@ type Options struct {
 // New returns a Receiver.
 func New(options Options) *Receiver {
 	return &Receiver{
-		options: options, all: rate.NewLimiter(notificationsPerSecond, notificationsAtOnce), refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
+		options: options, all: rate.NewLimiter(notificationsPerSecond, notificationsAtOnce),
+		refusals:  rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
 		announced: rate.NewLimiter(rate.Every(time.Minute), 1),
 	}
 }
@@ -74,7 +76,8 @@ const (
 
 var received = measure.Counters[string](measure.Definition{
 	Name: "kyma_pull_publisher_notifications_received_total",
-	Help: "Notifications of registries: taken (a runtime is looked at), ignored (about something else), refused (a wrong token), invalid (too large, or cannot be decoded), " +
+	Help: "Notifications of registries: taken (a runtime is looked at), ignored (about something else), refused (a " +
+		"wrong token), invalid (too large, or cannot be decoded), " +
 		"limited (too many), standby (another replica works) or unavailable (the token file cannot be read).",
 	Labels: []string{"result"},
 })

@@ -37,7 +37,9 @@ func tokenFile(t *testing.T, content string) string {
 // counted returns the metric's values.
 func counted(t *testing.T, do func()) string {
 	t.Helper()
-	all := []string{resultTaken, resultIgnored, resultRefused, resultInvalid, resultLimited, resultStandby, resultUnavailable}
+	all := []string{
+		resultTaken, resultIgnored, resultRefused, resultInvalid, resultLimited, resultStandby, resultUnavailable,
+	}
 	counts := func() []float64 {
 		var values []float64
 		for _, result := range all {
@@ -80,10 +82,11 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 	}
 	var looked []string
 	leads := true
-	r := New(Options{Prefix: "fleet", Tokens: tokens, Leading: func() bool { return leads }, Log: logr.Discard(), Look: func(runtime string) bool {
-		looked = append(looked, runtime)
-		return true
-	}})
+	r := New(Options{Prefix: "fleet", Tokens: tokens, Leading: func() bool { return leads }, Log: logr.Discard(),
+		Look: func(runtime string) bool {
+			looked = append(looked, runtime)
+			return true
+		}})
 	body := sample(t, "distribution.json")
 	basic := httptest.NewRequest(http.MethodPost, "/", nil)
 	basic.SetBasicAuth("webhook", secret)
@@ -92,13 +95,17 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 		code                int
 		looks               bool
 	}{
-		"the token":                     {"Bearer " + secret, body, http.StatusAccepted, true},
-		"the token as a password":       {basic.Header.Get("Authorization"), body, http.StatusAccepted, true},
-		"none":                          {"", body, http.StatusUnauthorized, false},
-		"another one":                   {"Bearer " + strings.Repeat("x", len(secret)), body, http.StatusUnauthorized, false},
-		"its beginning":                 {"Bearer " + secret[:20], body, http.StatusUnauthorized, false},
-		"a scheme that is none":         {secret, body, http.StatusUnauthorized, false},
-		"a body that is too large":      {"Bearer " + secret, strings.Repeat(" ", maxBodyBytes+1), http.StatusRequestEntityTooLarge, false},
+		"the token":               {"Bearer " + secret, body, http.StatusAccepted, true},
+		"the token as a password": {basic.Header.Get("Authorization"), body, http.StatusAccepted, true},
+		"none":                    {"", body, http.StatusUnauthorized, false},
+		"another one": {
+			"Bearer " + strings.Repeat("x", len(secret)), body, http.StatusUnauthorized, false,
+		},
+		"its beginning":         {"Bearer " + secret[:20], body, http.StatusUnauthorized, false},
+		"a scheme that is none": {secret, body, http.StatusUnauthorized, false},
+		"a body that is too large": {
+			"Bearer " + secret, strings.Repeat(" ", maxBodyBytes+1), http.StatusRequestEntityTooLarge, false,
+		},
 		"a body that is none":           {"Bearer " + secret, "no", http.StatusBadRequest, false},
 		"an event about something else": {"Bearer " + secret, "{}", http.StatusAccepted, false},
 	} {
@@ -125,7 +132,8 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 		if err := os.Rename(path+".new", path); err != nil {
 			t.Fatal(err)
 		}
-		want := map[bool]int{true: http.StatusAccepted, false: http.StatusUnauthorized}[strings.Contains(content, secret)]
+		want := map[bool]int{true: http.StatusAccepted,
+			false: http.StatusUnauthorized}[strings.Contains(content, secret)]
 		if code := post(r, "Bearer "+secret, body); code != want {
 			t.Errorf("the token of before: got %d, want %d", code, want)
 		}
@@ -147,7 +155,8 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 
 func TestReceiverNeedsATokenToStart(t *testing.T) {
 	for name, content := range map[string]string{
-		"an empty file": "", "a short one": "short", "an empty second line": secret + "\n\n" + secret, "three": secret + "\n" + secret + "\n" + secret,
+		"an empty file": "", "a short one": "short", "an empty second line": secret + "\n\n" + secret,
+		"three":                    secret + "\n" + secret + "\n" + secret,
 		"a file that is too large": strings.Repeat("x", maxTokenBytes+1),
 	} {
 		if _, err := OpenTokenFile(tokenFile(t, content)); err == nil {
@@ -166,7 +175,10 @@ func TestClientsWithoutATokenBlockNoOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := New(Options{Prefix: "fleet", Tokens: tokens, Leading: func() bool { return true }, Log: logr.Discard(), Look: func(string) bool { return true }})
+	r := New(Options{
+		Prefix: "fleet", Tokens: tokens, Leading: func() bool { return true }, Log: logr.Discard(),
+		Look: func(string) bool { return true },
+	})
 	listener, err := serve.Listen(t.Context(), "127.0.0.1:0", nil, Limits)
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +195,9 @@ func TestClientsWithoutATokenBlockNoOthers(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = conn.Close() })
 		_ = conn.SetDeadline(time.Now().Add(30 * time.Second))
-		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: receiver\r\nAuthorization: %s\r\nContent-Length: 0\r\n\r\n", Path, authorization); err != nil {
+		if _, err := fmt.Fprintf(conn,
+			"POST %s HTTP/1.1\r\nHost: receiver\r\nAuthorization: %s\r\nContent-Length: 0\r\n\r\n", Path,
+			authorization); err != nil {
 			t.Fatal(err)
 		}
 		answer, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -209,8 +223,12 @@ func TestFloodOfNotificationsIsLimited(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Options{Prefix: "fleet", Tokens: tokens, Leading: func() bool { return true }, Log: logr.Discard(), Look: func(string) bool { return true }})
-		for authorization, most := range map[string]int{"Bearer " + secret: notificationsAtOnce, "Bearer wrong": refusalsAtOnce} {
+		r := New(Options{
+			Prefix: "fleet", Tokens: tokens, Leading: func() bool { return true }, Log: logr.Discard(),
+			Look: func(string) bool { return true },
+		})
+		for authorization, most := range map[string]int{"Bearer " + secret: notificationsAtOnce,
+			"Bearer wrong": refusalsAtOnce} {
 			codes := map[int]int{}
 			for range 3 * most {
 				codes[post(r, authorization, "{}")]++
@@ -293,7 +311,8 @@ func TestNotificationsOfAllRuntimesAreProcessedInOrder(t *testing.T) {
 		if got := looked.Load(); got < 5*looksPerSecond {
 			t.Errorf("%d looks, want one for each runtime", got)
 		}
-		if first := order[:looksPerSecond]; slices.ContainsFunc(first, func(runtime string) bool { return runtime[0] != 'a' }) {
+		if first := order[:looksPerSecond]; slices.ContainsFunc(first,
+			func(runtime string) bool { return runtime[0] != 'a' }) {
 			t.Error("not in the order in which they came")
 		}
 		cancel()

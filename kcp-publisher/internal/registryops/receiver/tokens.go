@@ -55,7 +55,8 @@ func (t *TokenFile) refresh() ([][sha256.Size]byte, error) {
 		return nil, err
 	}
 	// A mounted Secret is replaced by a rename, so it becomes another file.
-	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) && t.read.Size() == info.Size() {
+	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) &&
+		t.read.Size() == info.Size() {
 		return t.tokens, nil
 	}
 	if info.Size() > maxTokenBytes {
@@ -69,7 +70,10 @@ func (t *TokenFile) refresh() ([][sha256.Size]byte, error) {
 	for i, line := range strings.Split(strings.TrimSpace(string(data)), "\n") {
 		token := strings.TrimSpace(line)
 		if len(token) < minTokenLength {
-			return nil, fmt.Errorf("%s: line %d: a token of %d characters, want at least %d: make one with `openssl rand -hex 32`", t.path, i+1, len(token), minTokenLength)
+			return nil,
+				fmt.Errorf(
+					"%s: line %d: a token of %d characters, want at least %d: make one with `openssl rand -hex 32`",
+					t.path, i+1, len(token), minTokenLength)
 		}
 		tokens = append(tokens, sha256.Sum256([]byte(token)))
 	}

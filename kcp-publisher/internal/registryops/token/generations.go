@@ -48,7 +48,8 @@ func (g *Generations) refresh() error {
 		return err
 	}
 	// A mounted ConfigMap is replaced by a rename, so it becomes another file.
-	if g.read != nil && os.SameFile(g.read, info) && g.read.ModTime().Equal(info.ModTime()) && g.read.Size() == info.Size() {
+	if g.read != nil && os.SameFile(g.read, info) && g.read.ModTime().Equal(info.ModTime()) &&
+		g.read.Size() == info.Size() {
 		return nil
 	}
 	if info.Size() > maxGenerationsBytes {

@@ -36,10 +36,15 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 		base, below := strings.CutSuffix(text, belowSuffix)
 		p := pattern{base: base, below: below}
 		if !repositoryName.MatchString(base) {
-			return Policy{}, fmt.Errorf("module repository %q: want a repository's name, or NAME%s for all below it", text, belowSuffix)
+			return Policy{},
+				fmt.Errorf("module repository %q: want a repository's name, or NAME%s for all below it", text,
+					belowSuffix)
 		}
 		if area, reason := policy.overlap(p); area != "" {
-			return Policy{}, fmt.Errorf("module repository %q: is or contains %s/%s, %s: list the repositories below %s one by one, without that", text, prefix, area, reason, prefix)
+			return Policy{},
+				fmt.Errorf(
+					"module repository %q: is or contains %s/%s, %s: list the repositories below %s one by one, "+
+						"without that", text, prefix, area, reason, prefix)
 		}
 		policy.modules = append(policy.modules, p)
 	}
@@ -68,7 +73,8 @@ var own = []struct{ area, reason string }{
 func (p Policy) overlap(module pattern) (area, reason string) {
 	for _, o := range own {
 		at := p.prefix + "/" + o.area
-		if module.base == at || strings.HasPrefix(module.base, at+"/") || module.below && strings.HasPrefix(at, module.base+"/") {
+		if module.base == at || strings.HasPrefix(module.base, at+"/") || module.below &&
+			strings.HasPrefix(at, module.base+"/") {
 			return o.area, o.reason
 		}
 	}
@@ -80,7 +86,8 @@ func (p Policy) overlap(module pattern) (area, reason string) {
 func (p Policy) Grant(user string, asked []Access) []Access {
 	granted := []Access{}
 	for _, a := range asked {
-		if user == UserPruner && a.Type == typeRegistry && a.Name == nameCatalog && slices.Contains(a.Actions, actionAll) {
+		if user == UserPruner && a.Type == typeRegistry && a.Name == nameCatalog &&
+			slices.Contains(a.Actions, actionAll) {
 			granted = append(granted, Access{Type: typeRegistry, Name: nameCatalog, Actions: []string{actionAll}})
 			continue
 		}
@@ -88,7 +95,9 @@ func (p Policy) Grant(user string, asked []Access) []Access {
 			continue
 		}
 		may := p.actions(user, a.Name)
-		actions := slices.DeleteFunc(slices.Clone(a.Actions), func(action string) bool { return !slices.Contains(may, action) })
+		actions := slices.DeleteFunc(slices.Clone(a.Actions), func(action string) bool {
+			return !slices.Contains(may, action)
+		})
 		if len(actions) > 0 {
 			granted = append(granted, Access{Type: typeRepository, Name: a.Name, Actions: actions})
 		}
@@ -123,7 +132,8 @@ func (p Policy) actions(user, repository string) []string {
 	switch repository {
 	case p.prefix + "/" + bundle.ReportRepository(user):
 		return write
-	case p.prefix + "/" + bundle.DesiredRepository(user), p.prefix + "/" + bundle.TrustRepository, p.prefix + "/" + bundle.ContentRepository:
+	case p.prefix + "/" + bundle.DesiredRepository(user), p.prefix + "/" + bundle.TrustRepository,
+		p.prefix + "/" + bundle.ContentRepository:
 		return read
 	}
 	if p.isModule(repository) {

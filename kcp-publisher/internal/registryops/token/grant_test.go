@@ -29,43 +29,87 @@ func flat(granted []Access) string {
 func TestGrantIsTheRequestedPartOfTheUsersRights(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**", "shared/charts")
 	for name, c := range map[string]struct{ user, asked, want string }{
-		"its bundle":                           {"a", "repository:fleet/runtimes/a:pull", "repository:fleet/runtimes/a:pull"},
-		"its report":                           {"a", "repository:fleet/reports/a:pull,push", "repository:fleet/reports/a:pull,push"},
-		"no more than it asked":                {"a", "repository:fleet/reports/a:pull", "repository:fleet/reports/a:pull"},
-		"roots of trust":                       {"a", "repository:fleet/trust:pull,push", "repository:fleet/trust:pull"},
-		"content":                              {"a", "repository:fleet/content:pull", "repository:fleet/content:pull"},
-		"a module":                             {"a", "repository:modules/x/y:pull,push,delete", "repository:modules/x/y:pull"},
-		"a module named whole":                 {"a", "repository:shared/charts:pull", "repository:shared/charts:pull"},
-		"not to write its bundle":              {"a", "repository:fleet/runtimes/a:pull,push", "repository:fleet/runtimes/a:pull"},
-		"not to delete its report":             {"a", "repository:fleet/reports/a:delete", ""},
-		"not every action by a star":           {"a", "repository:fleet/reports/a:*", ""},
-		"not another's bundle":                 {"a", "repository:fleet/runtimes/b:pull", ""},
-		"not another's report":                 {"a", "repository:fleet/reports/b:pull,push", ""},
-		"not the documents of all":             {"a", "repository:fleet/documents:pull", ""},
-		"not the catalog":                      {"a", "registry:catalog:*", ""},
-		"not a mount from another":             {"a", "repository:fleet/reports/a:pull,push repository:fleet/runtimes/b:pull", "repository:fleet/reports/a:pull,push"},
-		"not whose name it begins (a, a-b)":    {"a", "repository:fleet/runtimes/a-b:pull", ""},
-		"not whose name begins it (a-b, a)":    {"a-b", "repository:fleet/runtimes/a:pull", ""},
-		"not whose name it begins (a, a1)":     {"a", "repository:fleet/runtimes/a1:pull repository:fleet/reports/a1:push", ""},
-		"not whose name it begins (a, a.b)":    {"a", "repository:fleet/runtimes/a.b:pull", ""},
-		"nothing below its own":                {"a", "repository:fleet/runtimes/a/b:pull", ""},
-		"nothing above its own":                {"a", "repository:fleet/runtimes:pull repository:fleet:pull", ""},
-		"nothing of another fleet":             {"a", "repository:fleet2/runtimes/a:pull repository:x/fleet/runtimes/a:pull", ""},
-		"not what a pattern ends before":       {"a", "repository:modules:pull repository:modules2/x:pull repository:shared/charts/x:pull", ""},
-		"another type of resource":             {"a", "plugin:fleet/runtimes/a:pull", ""},
-		"the publisher writes below the fleet": {UserPublisher, "repository:fleet/runtimes/a:pull,push repository:fleet/documents:pull,push", "repository:fleet/runtimes/a:pull,push repository:fleet/documents:pull,push"},
-		"the publisher only reads modules":     {UserPublisher, "repository:modules/x:pull,push", "repository:modules/x:pull"},
-		"the publisher has no other fleet":     {UserPublisher, "repository:fleet2/runtimes/a:pull", ""},
-		"who releases modules writes them":     {UserModules, "repository:modules/x:pull,push", "repository:modules/x:pull,push"},
-		"who prunes deletes below the fleet":   {UserPruner, "repository:fleet/runtimes/a:pull,delete", "repository:fleet/runtimes/a:delete,pull"},
-		"who prunes deletes no root of trust":  {UserPruner, "repository:fleet/trust:pull,delete", "repository:fleet/trust:pull"},
-		"who prunes pushes no bundle":          {UserPruner, "repository:fleet/runtimes/a:pull,push repository:fleet/pruning2:push repository:fleet/pruning/x:push", "repository:fleet/runtimes/a:pull"},
-		"who prunes writes its note":           {UserPruner, "repository:fleet/pruning:pull,push,delete", "repository:fleet/pruning:delete,pull,push"},
-		"who prunes sees the catalog":          {UserPruner, "registry:catalog:*", "registry:catalog:*"},
-		"who prunes has no modules":            {UserPruner, "repository:modules/x:pull,delete repository:fleet2/content:delete", ""},
-		"the publisher deletes nothing":        {UserPublisher, "repository:fleet/runtimes/a:delete registry:catalog:*", ""},
-		"who releases modules has no runtimes": {UserModules, "repository:fleet/runtimes/a:pull repository:fleet/content:pull", ""},
-		"nobody has no rights":                 {"", "repository:fleet/runtimes/:pull", ""},
+		"its bundle": {
+			"a", "repository:fleet/runtimes/a:pull", "repository:fleet/runtimes/a:pull",
+		},
+		"its report": {
+			"a", "repository:fleet/reports/a:pull,push", "repository:fleet/reports/a:pull,push",
+		},
+		"no more than it asked": {
+			"a", "repository:fleet/reports/a:pull", "repository:fleet/reports/a:pull",
+		},
+		"roots of trust": {
+			"a", "repository:fleet/trust:pull,push", "repository:fleet/trust:pull",
+		},
+		"content": {"a", "repository:fleet/content:pull", "repository:fleet/content:pull"},
+		"a module": {
+			"a", "repository:modules/x/y:pull,push,delete", "repository:modules/x/y:pull",
+		},
+		"a module named whole": {"a", "repository:shared/charts:pull", "repository:shared/charts:pull"},
+		"not to write its bundle": {
+			"a", "repository:fleet/runtimes/a:pull,push", "repository:fleet/runtimes/a:pull",
+		},
+		"not to delete its report":   {"a", "repository:fleet/reports/a:delete", ""},
+		"not every action by a star": {"a", "repository:fleet/reports/a:*", ""},
+		"not another's bundle":       {"a", "repository:fleet/runtimes/b:pull", ""},
+		"not another's report":       {"a", "repository:fleet/reports/b:pull,push", ""},
+		"not the documents of all":   {"a", "repository:fleet/documents:pull", ""},
+		"not the catalog":            {"a", "registry:catalog:*", ""},
+		"not a mount from another": {
+			"a", "repository:fleet/reports/a:pull,push repository:fleet/runtimes/b:pull",
+			"repository:fleet/reports/a:pull,push",
+		},
+		"not whose name it begins (a, a-b)": {"a", "repository:fleet/runtimes/a-b:pull", ""},
+		"not whose name begins it (a-b, a)": {"a-b", "repository:fleet/runtimes/a:pull", ""},
+		"not whose name it begins (a, a1)": {
+			"a", "repository:fleet/runtimes/a1:pull repository:fleet/reports/a1:push", "",
+		},
+		"not whose name it begins (a, a.b)": {"a", "repository:fleet/runtimes/a.b:pull", ""},
+		"nothing below its own":             {"a", "repository:fleet/runtimes/a/b:pull", ""},
+		"nothing above its own":             {"a", "repository:fleet/runtimes:pull repository:fleet:pull", ""},
+		"nothing of another fleet": {
+			"a", "repository:fleet2/runtimes/a:pull repository:x/fleet/runtimes/a:pull", "",
+		},
+		"not what a pattern ends before": {
+			"a", "repository:modules:pull repository:modules2/x:pull repository:shared/charts/x:pull", "",
+		},
+		"another type of resource": {"a", "plugin:fleet/runtimes/a:pull", ""},
+		"the publisher writes below the fleet": {
+			UserPublisher, "repository:fleet/runtimes/a:pull,push repository:fleet/documents:pull,push",
+			"repository:fleet/runtimes/a:pull,push repository:fleet/documents:pull,push",
+		},
+		"the publisher only reads modules": {
+			UserPublisher, "repository:modules/x:pull,push", "repository:modules/x:pull",
+		},
+		"the publisher has no other fleet": {UserPublisher, "repository:fleet2/runtimes/a:pull", ""},
+		"who releases modules writes them": {
+			UserModules, "repository:modules/x:pull,push", "repository:modules/x:pull,push",
+		},
+		"who prunes deletes below the fleet": {
+			UserPruner, "repository:fleet/runtimes/a:pull,delete", "repository:fleet/runtimes/a:delete,pull",
+		},
+		"who prunes deletes no root of trust": {
+			UserPruner, "repository:fleet/trust:pull,delete", "repository:fleet/trust:pull",
+		},
+		"who prunes pushes no bundle": {
+			UserPruner,
+			"repository:fleet/runtimes/a:pull,push repository:fleet/pruning2:push repository:fleet/pruning/x:push",
+			"repository:fleet/runtimes/a:pull",
+		},
+		"who prunes writes its note": {
+			UserPruner, "repository:fleet/pruning:pull,push,delete", "repository:fleet/pruning:delete,pull,push",
+		},
+		"who prunes sees the catalog": {UserPruner, "registry:catalog:*", "registry:catalog:*"},
+		"who prunes has no modules": {
+			UserPruner, "repository:modules/x:pull,delete repository:fleet2/content:delete", "",
+		},
+		"the publisher deletes nothing": {
+			UserPublisher, "repository:fleet/runtimes/a:delete registry:catalog:*", "",
+		},
+		"who releases modules has no runtimes": {
+			UserModules, "repository:fleet/runtimes/a:pull repository:fleet/content:pull", "",
+		},
+		"nobody has no rights": {"", "repository:fleet/runtimes/:pull", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked, err := parseScopes([]string{c.asked})
@@ -121,18 +165,22 @@ func TestScopesHaveOneSpelling(t *testing.T) {
 }
 
 func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
-	for _, modules := range []string{"fleet/**", "fleet/runtimes/**", "fleet/runtimes", "fleet/runtimes/a", "fleet/reports/**", "fleet/documents", "**", "/**", "", "Modules/**", "modules/*", "a/../b", "x/**/y"} {
+	for _, modules := range []string{"fleet/**", "fleet/runtimes/**", "fleet/runtimes", "fleet/runtimes/a",
+		"fleet/reports/**", "fleet/documents", "**", "/**", "", "Modules/**", "modules/*", "a/../b", "x/**/y"} {
 		if _, err := NewPolicy("fleet", []string{modules}); err == nil {
 			t.Errorf("--module-repository %q was accepted", modules)
 		}
 	}
-	for _, modules := range []string{"fleet/trust", "fleet/trust/**", "fleet/trust/x", "fleet/content", "fleet/content/**", "fleet/carried", "fleet/carried/x/**", "fleet/documents/**", "fleet/pruning"} {
+	for _, modules := range []string{"fleet/trust", "fleet/trust/**", "fleet/trust/x", "fleet/content",
+		"fleet/content/**", "fleet/carried", "fleet/carried/x/**", "fleet/documents/**", "fleet/pruning"} {
 		area := strings.Split(modules, "/")[1]
-		if _, err := NewPolicy("fleet", []string{"modules/**", modules}); err == nil || !strings.Contains(err.Error(), "fleet/"+area+", which") {
+		if _, err := NewPolicy("fleet", []string{"modules/**", modules}); err == nil ||
+			!strings.Contains(err.Error(), "fleet/"+area+", which") {
 			t.Errorf("--module-repository %q: got %v", modules, err)
 		}
 	}
-	for _, modules := range []string{"modules/**", "fleet/images/**", "fleet/trusted", "fleet/component-descriptors/**", "fleet/runtimes2/**", "fleet2/**", "charts"} {
+	for _, modules := range []string{"modules/**", "fleet/images/**", "fleet/trusted", "fleet/component-descriptors/**",
+		"fleet/runtimes2/**", "fleet2/**", "charts"} {
 		if _, err := NewPolicy("fleet", []string{modules}); err != nil {
 			t.Errorf("--module-repository %q: %v", modules, err)
 		}
@@ -162,7 +210,9 @@ func TestRuntimesCannotReachEachOther(t *testing.T) {
 			if name == private+one {
 				continue
 			}
-			asked := []Access{{Type: typeRepository, Name: name, Actions: []string{actionPull, actionPush, "delete", "*"}}}
+			asked := []Access{
+				{Type: typeRepository, Name: name, Actions: []string{actionPull, actionPush, "delete", "*"}},
+			}
 			if got := policy.Grant(one, asked); len(got) > 0 {
 				t.Fatalf("%s may %v", one, got)
 			}
@@ -172,16 +222,22 @@ func TestRuntimesCannotReachEachOther(t *testing.T) {
 
 func TestGrantsAreNeverMoreThanAsked(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**")
-	names := []string{"fleet/runtimes/a", "fleet/reports/a", "fleet/reports/b", "fleet/trust", "fleet/content", "modules/x", "fleet/documents"}
+	names := []string{
+		"fleet/runtimes/a", "fleet/reports/a", "fleet/reports/b", "fleet/trust", "fleet/content", "modules/x",
+		"fleet/documents",
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		user := rapid.SampledFrom([]string{"a", "b", UserPublisher, UserModules}).Draw(t, "user")
 		asked := []Access{{
-			Type: rapid.SampledFrom([]string{"repository", "registry"}).Draw(t, "type"), Name: rapid.SampledFrom(names).Draw(t, "name"),
-			Actions: rapid.SliceOfDistinct(rapid.SampledFrom([]string{"pull", "push", "delete", "*"}), rapid.ID[string]).Draw(t, "actions"),
+			Type: rapid.SampledFrom([]string{"repository", "registry"}).Draw(t, "type"),
+			Name: rapid.SampledFrom(names).Draw(t, "name"),
+			Actions: rapid.SliceOfDistinct(rapid.SampledFrom([]string{"pull", "push", "delete", "*"}),
+				rapid.ID[string]).Draw(t, "actions"),
 		}}
 		for _, g := range policy.Grant(user, asked) {
 			for _, action := range g.Actions {
-				if g.Name != asked[0].Name || !slices.Contains(asked[0].Actions, action) || action == "*" || action == "delete" {
+				if g.Name != asked[0].Name || !slices.Contains(asked[0].Actions, action) || action == "*" ||
+					action == "delete" {
 					t.Fatalf("asked for %v, got %v", asked, g)
 				}
 			}

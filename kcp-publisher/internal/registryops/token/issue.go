@@ -40,7 +40,8 @@ func NewIssuer(name, service string, key trust.Signer) (*Issuer, error) {
 	}
 	public.KeyID = base64.RawURLEncoding.EncodeToString(thumbprint)
 	opaque := cryptosigner.Opaque(private)
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: opaque, KeyID: public.KeyID}}, (&jose.SignerOptions{}).WithType("JWT"))
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256,
+		Key: jose.JSONWebKey{Key: opaque, KeyID: public.KeyID}}, (&jose.SignerOptions{}).WithType("JWT"))
 	if err != nil {
 		return nil, fmt.Errorf("registry key: %w", err)
 	}
@@ -62,7 +63,8 @@ func (i *Issuer) sign(user string, granted []Access, id string, now time.Time) (
 		Access []Access `json:"access"`
 	}{jwt.Claims{
 		Issuer: i.Name, Subject: user, Audience: jwt.Audience{i.Service}, ID: id,
-		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now), Expiry: jwt.NewNumericDate(now.Add(Validity)),
+		IssuedAt: jwt.NewNumericDate(now), NotBefore: jwt.NewNumericDate(now),
+		Expiry: jwt.NewNumericDate(now.Add(Validity)),
 	}, granted}
 	return jwt.Signed(i.signer).Claims(claims).Serialize()
 }

@@ -70,7 +70,10 @@ func parseScope(text string) (Access, error) {
 	case !scopeWord.MatchString(access.Type):
 		return Access{}, fmt.Errorf("type: want lower case letters")
 	case len(access.Name) > maxNameBytes || !repositoryName.MatchString(access.Name):
-		return Access{}, fmt.Errorf("name: want a repository's name of at most %d bytes, as the OCI distribution specification has it", maxNameBytes)
+		return Access{},
+			fmt.Errorf(
+				"name: want a repository's name of at most %d bytes, as the OCI distribution specification has it",
+				maxNameBytes)
 	case len(access.Actions) > maxActions:
 		return Access{}, fmt.Errorf("actions: more than %d", maxActions)
 	}

@@ -66,7 +66,8 @@ func NewService(o Options) (*Service, error) {
 		}
 	}
 	return &Service{
-		passwords: Passwords{Secrets: o.Secrets, InForce: o.InForce}, policy: o.Policy, issuer: o.Issuer, now: o.Now, freshID: o.FreshID, log: o.Log,
+		passwords: Passwords{Secrets: o.Secrets, InForce: o.InForce}, policy: o.Policy, issuer: o.Issuer, now: o.Now,
+		freshID: o.FreshID, log: o.Log,
 		refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce), outdated: map[string]bool{},
 	}, nil
 }
@@ -109,7 +110,10 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(answer{Token: signed, AccessToken: signed, ExpiresIn: int(Validity.Seconds()), IssuedAt: now}) // the client is gone
+	// the client is gone
+	_ = json.NewEncoder(w).Encode(answer{
+		Token: signed, AccessToken: signed, ExpiresIn: int(Validity.Seconds()), IssuedAt: now,
+	})
 }
 
 func (s *Service) authenticated(request *http.Request) (string, error) {
@@ -131,7 +135,8 @@ func (s *Service) announceOutdated(user string) {
 	defer s.mu.Unlock()
 	if !s.outdated[user] {
 		s.outdated[user] = true
-		s.log.Info("a password of the token.key before is in use: replace it before the next `kcp-publisher keys rotate token`", "user", user)
+		s.log.Info(
+			"a password of the token.key before is in use: replace it before the next `kcp-publisher keys rotate token`", "user", user)
 	}
 }
 

@@ -56,7 +56,8 @@ func newDesk(t *testing.T, inForce func(string) (int, error)) desk {
 	}
 	var err error
 	d.Service, err = NewService(Options{
-		Secrets: func() (trust.TokenSecrets, error) { return trust.TokenSecrets{secret}, nil }, Policy: fleetPolicy(t, "modules/**"), Issuer: d.issuer, InForce: inForce,
+		Secrets: func() (trust.TokenSecrets, error) { return trust.TokenSecrets{secret}, nil },
+		Policy:  fleetPolicy(t, "modules/**"), Issuer: d.issuer, InForce: inForce,
 		Now: func() time.Time { return noon }, FreshID: func() string { return "id-1" },
 		Log: funcr.New(func(_, line string) { d.logged.WriteString(line + "\n") }, funcr.Options{}),
 	})
@@ -92,7 +93,8 @@ func query(scopes ...string) url.Values {
 
 func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 	d := newDesk(t, nil)
-	response := d.ask("a", passwordOf(t, "a", 1), query("repository:fleet/reports/a:pull,push", "repository:fleet/runtimes/b:pull"))
+	response := d.ask("a", passwordOf(t, "a", 1),
+		query("repository:fleet/reports/a:pull,push", "repository:fleet/runtimes/b:pull"))
 	if response.Code != http.StatusOK || response.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("%d %v %s", response.Code, response.Header(), response.Body)
 	}
@@ -126,7 +128,8 @@ func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 	if err := parsed.Claims(keys[0], &claims, &more); err != nil {
 		t.Fatal(err)
 	}
-	if err := claims.ValidateWithLeeway(jwt.Expected{Issuer: "kyma-pull", Subject: "a", ID: "id-1", AnyAudience: jwt.Audience{"registry.example"}, Time: noon.Add(4 * time.Minute)}, 0); err != nil {
+	if err := claims.ValidateWithLeeway(jwt.Expected{Issuer: "kyma-pull", Subject: "a", ID: "id-1",
+		AnyAudience: jwt.Audience{"registry.example"}, Time: noon.Add(4 * time.Minute)}, 0); err != nil {
 		t.Error(err)
 	}
 	if !claims.Expiry.Time().Equal(noon.Add(Validity)) || !claims.NotBefore.Time().Equal(noon) {
@@ -164,22 +167,33 @@ func TestInvalidCredentialsAreRefused(t *testing.T) {
 		inForce        func(string) (int, error)
 		want           int
 	}{
-		"nobody":                             {want: 401},
-		"an empty password":                  {user: "a", want: 401},
-		"another runtime's password":         {user: "a", password: passwordOf(t, "b", 1), want: 401},
-		"that of a runtime it begins":        {user: "a", password: passwordOf(t, "a-b", 1), want: 401},
-		"an older generation":                {user: "a", password: passwordOf(t, "a", 1), inForce: two, want: 401},
-		"the generation in force":            {user: "a", password: passwordOf(t, "a", 2), inForce: two, want: 200},
-		"a generation ahead":                 {user: "a", password: passwordOf(t, "a", 3), inForce: two, want: 200},
-		"a generation written anew":          {user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".2.", 1), inForce: two, want: 401},
-		"a generation with another spelling": {user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".01.", 1), want: 401},
-		"generation zero":                    {user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".0.", 1), want: 401},
-		"a user in upper case":               {user: "A", password: passwordOf(t, "a", 1), want: 401},
-		"a user with a path":                 {user: "a/../b", password: passwordOf(t, "b", 1), want: 401},
-		"a user with a line feed":            {user: "a\n1", password: passwordOf(t, "a", 1), want: 401},
-		"the publisher":                      {user: UserPublisher, password: passwordOf(t, UserPublisher, 1), want: 200},
-		"the publisher as a runtime":         {user: "publisher", password: passwordOf(t, UserPublisher, 1), want: 401},
-		"generations that cannot be read":    {user: "a", password: passwordOf(t, "a", 1), inForce: func(string) (int, error) { return 0, errors.New("gone") }, want: 503},
+		"nobody":                      {want: 401},
+		"an empty password":           {user: "a", want: 401},
+		"another runtime's password":  {user: "a", password: passwordOf(t, "b", 1), want: 401},
+		"that of a runtime it begins": {user: "a", password: passwordOf(t, "a-b", 1), want: 401},
+		"an older generation":         {user: "a", password: passwordOf(t, "a", 1), inForce: two, want: 401},
+		"the generation in force":     {user: "a", password: passwordOf(t, "a", 2), inForce: two, want: 200},
+		"a generation ahead":          {user: "a", password: passwordOf(t, "a", 3), inForce: two, want: 200},
+		"a generation written anew": {
+			user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".2.", 1), inForce: two, want: 401,
+		},
+		"a generation with another spelling": {
+			user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".01.", 1), want: 401,
+		},
+		"generation zero": {
+			user: "a", password: strings.Replace(passwordOf(t, "a", 1), ".1.", ".0.", 1), want: 401,
+		},
+		"a user in upper case":    {user: "A", password: passwordOf(t, "a", 1), want: 401},
+		"a user with a path":      {user: "a/../b", password: passwordOf(t, "b", 1), want: 401},
+		"a user with a line feed": {user: "a\n1", password: passwordOf(t, "a", 1), want: 401},
+		"the publisher": {
+			user: UserPublisher, password: passwordOf(t, UserPublisher, 1), want: 200,
+		},
+		"the publisher as a runtime": {user: "publisher", password: passwordOf(t, UserPublisher, 1), want: 401},
+		"generations that cannot be read": {
+			user: "a", password: passwordOf(t, "a", 1),
+			inForce: func(string) (int, error) { return 0, errors.New("gone") }, want: 503,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t, c.inForce)
@@ -190,7 +204,8 @@ func TestInvalidCredentialsAreRefused(t *testing.T) {
 			if c.want == 401 && !strings.HasPrefix(response.Header().Get("WWW-Authenticate"), "Basic ") {
 				t.Errorf("no challenge: %v", response.Header())
 			}
-			if code := c.password[strings.LastIndexByte(c.password, '.')+1:]; code != "" && strings.Contains(d.logged.String()+response.Body.String(), code) {
+			if code := c.password[strings.LastIndexByte(c.password, '.')+1:]; code != "" &&
+				strings.Contains(d.logged.String()+response.Body.String(), code) {
 				t.Errorf("the password is told on: %s%s", d.logged, response.Body)
 			}
 		})
@@ -299,7 +314,8 @@ func BenchmarkToken(b *testing.B) {
 
 // TestPasswordsSurviveOneRotationOfTheirSecret rotates the secret in the key folder while the service runs.
 func TestPasswordsSurviveOneRotationOfTheirSecret(t *testing.T) {
-	former, newest, third := secret, trust.TokenSecret(strings.Repeat("n", 32)), trust.TokenSecret(strings.Repeat("t", 32))
+	former, newest, third := secret, trust.TokenSecret(strings.Repeat("n", 32)),
+		trust.TokenSecret(strings.Repeat("t", 32))
 	secrets, problem := trust.TokenSecrets{former}, error(nil)
 	d := newDesk(t, nil)
 	d.passwords.Secrets = func() (trust.TokenSecrets, error) { return secrets, problem }

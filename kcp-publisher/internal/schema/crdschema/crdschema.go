@@ -83,7 +83,8 @@ func read(file string) (*Schema, error) {
 			continue
 		}
 		var internal apiextensions.JSONSchemaProps
-		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(version.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
+		if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(
+			version.Schema.OpenAPIV3Schema, &internal, nil); err != nil {
 			return nil, err
 		}
 		structural, err := schema.NewStructural(&internal)
@@ -94,7 +95,8 @@ func read(file string) (*Schema, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Schema{structural: structural, validator: validator, rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
+		return &Schema{structural: structural, validator: validator,
+			rules: cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
 	}
 	return nil, errors.New("no version is stored")
 }
@@ -114,7 +116,8 @@ func (s *Schema) Validate(object map[string]any) []*Problem {
 		found = listtype.ValidateListSetsAndMaps(nil, s.structural, object)
 	}
 	if len(found) == 0 && s.rules != nil {
-		found, _ = s.rules.Validate(context.Background(), nil, s.structural, object, nil, celconfig.RuntimeCELCostBudget)
+		found, _ = s.rules.Validate(context.Background(), nil, s.structural, object, nil,
+			celconfig.RuntimeCELCostBudget)
 	}
 	return problems(found)
 }
@@ -124,10 +127,12 @@ func (s *Schema) Validate(object map[string]any) []*Problem {
 func ValidateMeta(object map[string]any) []*Problem {
 	whole := unstructured.Unstructured{Object: object}
 	meta := metav1.ObjectMeta{
-		Name: whole.GetName(), Namespace: cmp.Or(whole.GetNamespace(), metav1.NamespaceDefault), Labels: whole.GetLabels(), Annotations: whole.GetAnnotations(),
+		Name: whole.GetName(), Namespace: cmp.Or(whole.GetNamespace(), metav1.NamespaceDefault),
+		Labels: whole.GetLabels(), Annotations: whole.GetAnnotations(),
 		Finalizers: whole.GetFinalizers(),
 	}
-	return problems(apimachineryvalidation.ValidateObjectMeta(&meta, true, apimachineryvalidation.NameIsDNSSubdomain, field.NewPath("metadata")))
+	return problems(apimachineryvalidation.ValidateObjectMeta(&meta, true, apimachineryvalidation.NameIsDNSSubdomain,
+		field.NewPath("metadata")))
 }
 
 func problems(found field.ErrorList) []*Problem {

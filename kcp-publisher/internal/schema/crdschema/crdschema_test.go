@@ -45,16 +45,25 @@ func TestProblemsNameTheField(t *testing.T) {
 		object map[string]any
 		want   string
 	}{
-		"A good one":                {wave(map[string]any{"name": "all", "percent": int64(100)}), ""},
-		"A value of another type":   {wave(map[string]any{"name": int64(3), "percent": int64(100)}), "spec.waves[0].name: must be of type string: \"integer\""},
-		"What is required":          {wave(map[string]any{"percent": int64(100)}), "spec.waves[0].name: is required"},
-		"A rule that is broken":     {wave(map[string]any{"name": "all"}), "spec.waves[0]: exactly one of selector, percent and count is required"},
-		"A value of endless length": {wave(map[string]any{"name": strings.Repeat("A", 9000), "percent": int64(100)}), "spec.waves[0].name: "},
+		"A good one": {wave(map[string]any{"name": "all", "percent": int64(100)}), ""},
+		"A value of another type": {
+			wave(map[string]any{"name": int64(3), "percent": int64(100)}),
+			"spec.waves[0].name: must be of type string: \"integer\"",
+		},
+		"What is required": {wave(map[string]any{"percent": int64(100)}), "spec.waves[0].name: is required"},
+		"A rule that is broken": {
+			wave(map[string]any{"name": "all"}),
+			"spec.waves[0]: exactly one of selector, percent and count is required",
+		},
+		"A value of endless length": {
+			wave(map[string]any{"name": strings.Repeat("A", 9000), "percent": int64(100)}), "spec.waves[0].name: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			policies.Default(c.object)
 			got := policies.Validate(c.object)
-			if c.want == "" && len(got) > 0 || c.want != "" && (len(got) == 0 || !strings.HasPrefix(got[0].Error(), c.want) || len(got[0].Error()) > 512) {
+			if c.want == "" && len(got) > 0 || c.want != "" &&
+				(len(got) == 0 || !strings.HasPrefix(got[0].Error(), c.want) || len(got[0].Error()) > 512) {
 				t.Errorf("got %v, want %s", got, c.want)
 			}
 		})

@@ -13,22 +13,49 @@ func TestInvalidPartsAreRefusedWithTheField(t *testing.T) {
 		t.Fatal(err)
 	}
 	module := func(name string) v1beta2.Module { return v1beta2.Module{Name: name, Managed: true} }
-	good := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{module("keda"), {Name: "kcp-system/serverless", Channel: "fast", CustomResourcePolicy: v1beta2.PolicyIgnore}}}
-	ready := []v1beta2.ModuleStatus{{Name: "keda", Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady, Message: "why not"}}
+	good := v1beta2.KymaSpec{
+		Channel: "regular", Modules: []v1beta2.Module{
+			module("keda"), {
+				Name: "kcp-system/serverless", Channel: "fast", CustomResourcePolicy: v1beta2.PolicyIgnore,
+			},
+		},
+	}
+	ready := []v1beta2.ModuleStatus{
+		{Name: "keda", Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady, Message: "why not"},
+	}
 	for name, c := range map[string]struct {
 		spec    func(*v1beta2.KymaSpec)
 		modules []v1beta2.ModuleStatus
 		want    string
 	}{
-		"Valid parts are accepted":                       {modules: ready},
-		"A channel in capitals":                          {spec: func(s *v1beta2.KymaSpec) { s.Channel = "Ü!" }, want: "spec.channel: "},
-		"A channel of a few thousand letters":            {spec: func(s *v1beta2.KymaSpec) { s.Channel = strings.Repeat("a", 9000) }, want: "spec.channel: "},
-		"No channel":                                     {spec: func(s *v1beta2.KymaSpec) { s.Channel = "" }, want: "spec.channel: "},
-		"A module twice":                                 {spec: func(s *v1beta2.KymaSpec) { s.Modules = append(s.Modules, module("keda")) }, want: `spec.modules[2]: {"name":"keda"}: appears twice`},
-		"A policy that there is not":                     {spec: func(s *v1beta2.KymaSpec) { s.Modules[0].CustomResourcePolicy = "Sometimes" }, want: "spec.modules[0].customResourcePolicy: "},
-		"A version that is none":                         {spec: func(s *v1beta2.KymaSpec) { s.Modules[0].Version = "latest" }, want: "spec.modules[0].version: "},
-		"A module's channel with a way to the next line": {spec: func(s *v1beta2.KymaSpec) { s.Modules[1].Channel = "\x1b[2J\nfast" }, want: `spec.modules[1].channel: "\x1b[2J\nfast"`},
-		"A state that there is not":                      {modules: []v1beta2.ModuleStatus{{Name: "keda", State: "Splendid"}}, want: "status.modules[0].state: "},
+		"Valid parts are accepted": {modules: ready},
+		"A channel in capitals": {
+			spec: func(s *v1beta2.KymaSpec) { s.Channel = "Ü!" }, want: "spec.channel: ",
+		},
+		"A channel of a few thousand letters": {
+			spec: func(s *v1beta2.KymaSpec) { s.Channel = strings.Repeat("a", 9000) }, want: "spec.channel: ",
+		},
+		"No channel": {
+			spec: func(s *v1beta2.KymaSpec) { s.Channel = "" }, want: "spec.channel: ",
+		},
+		"A module twice": {
+			spec: func(s *v1beta2.KymaSpec) { s.Modules = append(s.Modules, module("keda")) },
+			want: `spec.modules[2]: {"name":"keda"}: appears twice`,
+		},
+		"A policy that there is not": {
+			spec: func(s *v1beta2.KymaSpec) { s.Modules[0].CustomResourcePolicy = "Sometimes" },
+			want: "spec.modules[0].customResourcePolicy: ",
+		},
+		"A version that is none": {
+			spec: func(s *v1beta2.KymaSpec) { s.Modules[0].Version = "latest" }, want: "spec.modules[0].version: ",
+		},
+		"A module's channel with a way to the next line": {
+			spec: func(s *v1beta2.KymaSpec) { s.Modules[1].Channel = "\x1b[2J\nfast" },
+			want: `spec.modules[1].channel: "\x1b[2J\nfast"`,
+		},
+		"A state that there is not": {
+			modules: []v1beta2.ModuleStatus{{Name: "keda", State: "Splendid"}}, want: "status.modules[0].state: ",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := *good.DeepCopy()
@@ -42,7 +69,8 @@ func TestInvalidPartsAreRefusedWithTheField(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.HasPrefix(err.Error(), c.want) || len(err.Error()) > 512 || strings.ContainsAny(err.Error(), "\x1b\n") {
+			if err == nil || !strings.HasPrefix(err.Error(), c.want) || len(err.Error()) > 512 ||
+				strings.ContainsAny(err.Error(), "\x1b\n") {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 		})

@@ -88,7 +88,8 @@ func (f *takeoverFlags) planFlags(cmd *cobra.Command) {
 
 func (f *takeoverFlags) newStart() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "start [KYMA...]", Short: "start the takeover of Kymas: the publisher adopts their modules at the installed versions",
+		Use:   "start [KYMA...]",
+		Short: "start the takeover of Kymas: the publisher adopts their modules at the installed versions",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kymas, plans, err := f.plans(cmd, args, false)
 			if err != nil {
@@ -97,16 +98,18 @@ func (f *takeoverFlags) newStart() *cobra.Command {
 			if f.dryRun {
 				return cli.Print(cmd.OutOrStdout(), f.format, plans, func(out io.Writer) { f.drawPlans(out, plans) })
 			}
-			return f.each(cmd, kymas, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
-				at := slices.IndexFunc(plans, func(p takeover.Plan) bool { return p.Kyma == kyma.Name })
-				switch phase := plans[at].Phase; {
-				case phase != takeover.PhaseNone && phase != takeover.PhaseReturn && phase != string(bundle.TakeoverAdopt):
-					return nil, fmt.Errorf("its takeover is already in phase %s", phase)
-				case len(plans[at].Obstacles) > 0:
-					return nil, errors.New(strings.Join(plans[at].Obstacles, "; "))
-				}
-				return takeover.Start(ctx, api, kyma)
-			})
+			return f.each(cmd, kymas,
+				func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
+					at := slices.IndexFunc(plans, func(p takeover.Plan) bool { return p.Kyma == kyma.Name })
+					switch phase := plans[at].Phase; {
+					case phase != takeover.PhaseNone && phase != takeover.PhaseReturn &&
+						phase != string(bundle.TakeoverAdopt):
+						return nil, fmt.Errorf("its takeover is already in phase %s", phase)
+					case len(plans[at].Obstacles) > 0:
+						return nil, errors.New(strings.Join(plans[at].Obstacles, "; "))
+					}
+					return takeover.Start(ctx, api, kyma)
+				})
 		},
 	}
 	f.planFlags(cmd)
@@ -159,33 +162,34 @@ func (f *takeoverFlags) newAbort() *cobra.Command {
 
 func (f *takeoverFlags) newFinish() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "finish [KYMA...]", Short: "finish takeovers: remove leftovers of lifecycle-manager in the runtimes and in the control plane",
+		Use:   "finish [KYMA...]",
+		Short: "finish takeovers: remove leftovers of lifecycle-manager in the runtimes and in the control plane",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return f.advance(cmd, args, bundle.TakeoverClean, takeover.Finish)
 		},
 	}
 	f.waitFlags(cmd)
 	cmd.Flags().
-		BoolVar(&f.gone, "lifecycle-manager-is-gone", false, "lifecycle-manager is uninstalled: also remove the labels that stop it from reconciling the Kymas")
+		BoolVar(&f.gone, "lifecycle-manager-is-gone", false,
+			"lifecycle-manager is uninstalled: also remove the labels that stop it from reconciling the Kymas")
 	return cmd
 }
 
 func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
 	cmd.Flags().
-		DurationVar(&f.timeout, "timeout", 5*time.Minute, "time to wait for the runtimes' reports; run the command again to continue afterwards")
+		DurationVar(&f.timeout, "timeout", 5*time.Minute,
+			"time to wait for the runtimes' reports; run the command again to continue afterwards")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes and make none")
 	cli.OutputFlag(cmd.Flags(), &f.format)
 }
 
 // plans returns the selected Kymas with the plans of their takeovers.
 func (f *takeoverFlags) plans(
-	cmd *cobra.Command,
-	args []string,
-	allByDefault bool,
+	cmd *cobra.Command, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, []takeover.Plan, error) {
-	maintenance, err := f.Maintenance(
-		func(remark string) { fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark) },
-	)
+	maintenance, err := f.Maintenance(func(remark string) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,10 +215,7 @@ func (f *takeoverFlags) plans(
 
 // selected returns the Kymas that the command line selects, sorted by name. With allByDefault, no selection means all.
 func (f *takeoverFlags) selected(
-	ctx context.Context,
-	api client.Client,
-	args []string,
-	allByDefault bool,
+	ctx context.Context, api client.Client, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, error) {
 	ways := 0
 	for _, given := range []bool{len(args) > 0, f.selector != "", f.all} {
@@ -230,7 +231,8 @@ func (f *takeoverFlags) selected(
 		return nil, cli.Usage(fmt.Errorf("--selector: %w", err))
 	}
 	var list v1beta2.KymaList
-	if err := api.List(ctx, &list, client.InNamespace(f.Namespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
+	if err := api.List(ctx, &list, client.InNamespace(f.Namespace()),
+		client.MatchingLabelsSelector{Selector: selector}); err != nil {
 		return nil, fmt.Errorf("list Kymas in %s: %w", f.Namespace(), err)
 	}
 	kymas := list.Items

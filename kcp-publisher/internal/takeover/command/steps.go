@@ -50,11 +50,8 @@ func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeov
 		return err
 	}
 	if refused > 0 {
-		return fmt.Errorf(
-			"%d of %d Kymas are not completed, see the reasons above: run the command again",
-			refused,
-			len(kymas),
-		)
+		return fmt.Errorf("%d of %d Kymas are not completed, see the reasons above: run the command again", refused,
+			len(kymas))
 	}
 	return nil
 }
@@ -80,10 +77,7 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 // advance requests a final phase of the takeover from the runtimes of all Kymas, waits until they have reported it, and
 // then completes the control plane's part. An interrupted command continues when it is run again.
 func (f *takeoverFlags) advance(
-	cmd *cobra.Command,
-	args []string,
-	phase bundle.TakeoverPhase,
-	rest takeoverStep,
+	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, rest takeoverStep,
 ) error {
 	api, err := f.Connect()
 	if err != nil {
@@ -122,8 +116,7 @@ func (f *takeoverFlags) advance(
 			return []string{
 				fmt.Sprintf(
 					"would request phase %s from the runtime, and complete the control plane's part after its report",
-					phase,
-				),
+					phase),
 			}, nil
 		}
 		if err := f.await(ctx, api, kyma, phase); err != nil {
@@ -144,10 +137,7 @@ func (f *takeoverFlags) advance(
 
 // ask annotates a Kyma to request a phase from its runtime, if the phase is allowed.
 func (f *takeoverFlags) ask(
-	ctx context.Context,
-	api client.Client,
-	kyma *v1beta2.Kyma,
-	phase bundle.TakeoverPhase,
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase,
 ) error {
 	switch is := takeover.Phase(kyma); {
 	case is == string(phase), is == takeover.PhaseFinished && phase == bundle.TakeoverClean:
@@ -189,13 +179,11 @@ func (f *takeoverFlags) ask(
 
 // await waits until a Kyma's runtime has completed a phase.
 func (f *takeoverFlags) await(
-	ctx context.Context,
-	api client.Client,
-	kyma *v1beta2.Kyma,
-	phase bundle.TakeoverPhase,
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase,
 ) error {
 	for !takeover.Completed(kyma, phase) {
-		if phase == bundle.TakeoverRelease && (takeover.Untouched(kyma) || takeover.Phase(kyma) == takeover.PhaseReturn) {
+		if phase == bundle.TakeoverRelease &&
+			(takeover.Untouched(kyma) || takeover.Phase(kyma) == takeover.PhaseReturn) {
 			return nil
 		}
 		if time.Now().After(f.deadline) {
@@ -210,9 +198,7 @@ func (f *takeoverFlags) await(
 
 // giveBack returns a Kyma to lifecycle-manager and waits until that one has updated its Manifests.
 func (f *takeoverFlags) giveBack(
-	ctx context.Context,
-	api client.Client,
-	kyma *v1beta2.Kyma,
+	ctx context.Context, api client.Client, kyma *v1beta2.Kyma,
 ) (done []string, err error) {
 	for {
 		more, err := takeover.GiveBack(ctx, api, kyma, f.offered)
@@ -276,26 +262,17 @@ func inRuntime(removed []string) (done []string) {
 // kubeconfigs names the Secrets with which lifecycle-manager reached the runtime. Other programs may use them too.
 func (f *takeoverFlags) kubeconfigs(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (named []string) {
 	var secrets corev1.SecretList
-	err := api.List(
-		ctx,
-		&secrets,
-		client.InNamespace(kyma.Namespace),
-		client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name},
-	)
+	err := api.List(ctx, &secrets, client.InNamespace(kyma.Namespace),
+		client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name})
 	if err != nil {
 		return []string{
 			fmt.Sprintf("could not list the Secrets with the runtime's kubeconfig, delete them manually: %v", err),
 		}
 	}
 	for i := range secrets.Items {
-		named = append(
-			named,
-			fmt.Sprintf(
-				"Secret %s/%s was kept: delete it if no other program needs the runtime's kubeconfig",
-				secrets.Items[i].Namespace,
-				secrets.Items[i].Name,
-			),
-		)
+		named = append(named,
+			fmt.Sprintf("Secret %s/%s was kept: delete it if no other program needs the runtime's kubeconfig",
+				secrets.Items[i].Namespace, secrets.Items[i].Name))
 	}
 	return named
 }
@@ -346,7 +323,9 @@ func (f *takeoverFlags) drawStandings(out io.Writer, all []takeover.Standing) {
 	t.AppendHeader(table.Row{"KYMA", "PHASE", "STATE", "ADOPTED", "NEXT"})
 	for _, s := range all {
 		t.AppendRow(
-			table.Row{s.Kyma, s.Phase, s.State, fmt.Sprintf("%d/%d", len(s.Adopted), len(s.Adopted)+len(s.Waiting)), s.Next},
+			table.Row{
+				s.Kyma, s.Phase, s.State, fmt.Sprintf("%d/%d", len(s.Adopted), len(s.Adopted)+len(s.Waiting)), s.Next,
+			},
 		)
 	}
 	t.Render()

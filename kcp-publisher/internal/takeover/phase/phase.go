@@ -20,19 +20,15 @@ func Of(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
 		return "", nil
 	}
-	switch phase := bundle.TakeoverPhase(cmp.Or(kyma.Annotations[v1beta2.AnnotationTakeoverPhase], string(bundle.TakeoverAdopt))); phase {
+	switch phase := bundle.TakeoverPhase(cmp.Or(kyma.Annotations[v1beta2.AnnotationTakeoverPhase],
+		string(bundle.TakeoverAdopt))); phase {
 	case bundle.TakeoverAdopt, bundle.TakeoverClean, bundle.TakeoverRelease:
 		return phase, nil
 	default:
-		return "", reason.Errorf(
-			reason.AnnotationInvalid,
-			"annotation %s: %q: want %s, %s or %s",
-			v1beta2.AnnotationTakeoverPhase,
-			bundle.Bounded(string(phase), bundle.MaxMessageBytes),
-			bundle.TakeoverAdopt,
-			bundle.TakeoverClean,
-			bundle.TakeoverRelease,
-		)
+		return "",
+			reason.Errorf(reason.AnnotationInvalid, "annotation %s: %q: want %s, %s or %s",
+				v1beta2.AnnotationTakeoverPhase, bundle.Bounded(string(phase), bundle.MaxMessageBytes),
+				bundle.TakeoverAdopt, bundle.TakeoverClean, bundle.TakeoverRelease)
 	}
 }
 
@@ -65,10 +61,10 @@ func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	asked := Asked{Phase: phase}
 	s := kyma.Status.Runtime
 	if s == nil || s.Takeover == nil {
-		return asked, fmt.Errorf(
-			"label %s: the objects of lifecycle-manager are not known yet: only `kcp-publisher run` takes over",
-			v1beta2.LabelTakeover,
-		)
+		return asked,
+			fmt.Errorf(
+				"label %s: the objects of lifecycle-manager are not known yet: only `kcp-publisher run` takes over",
+				v1beta2.LabelTakeover)
 	}
 	switch {
 	case phase == bundle.TakeoverRelease:
@@ -90,11 +86,14 @@ func inherited(status *v1beta2.TakeoverStatus) (all []Inherited) {
 		for _, o := range m.Objects {
 			objects = append(
 				objects,
-				bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name},
+				bundle.ObjectRef{
+					Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name,
+				},
 			)
 		}
 		all = append(all, Inherited{
-			Module: m.Name, Channel: m.Channel, Version: m.Version, Unmanaged: m.Unmanaged, Objects: bundle.SortObjects(objects),
+			Module: m.Name, Channel: m.Channel, Version: m.Version, Unmanaged: m.Unmanaged,
+			Objects: bundle.SortObjects(objects),
 		})
 	}
 	slices.SortFunc(all, func(a, b Inherited) int { return strings.Compare(a.Module, b.Module) })
@@ -134,7 +133,8 @@ func Floors(next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[s
 func (i Inherited) NotOffered(err error) error {
 	return reason.Errorf(
 		reason.ModuleNotInherited,
-		"module %s: stays as lifecycle-manager installed it, and cannot be taken over in version %s: %w; offer that version until the runtime has it from its agent",
+		"module %s: stays as lifecycle-manager installed it, and cannot be taken over in version %s: %w; offer that "+
+			"version until the runtime has it from its agent",
 		i.Module,
 		i.Version,
 		err,
@@ -145,7 +145,5 @@ func (i Inherited) NotOffered(err error) error {
 func (i Inherited) Follows(offered string) string {
 	return fmt.Sprintf(
 		"is taken over in version %s, which lifecycle-manager installed; %s follows once the runtime has reported it",
-		i.Version,
-		offered,
-	)
+		i.Version, offered)
 }

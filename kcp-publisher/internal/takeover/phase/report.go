@@ -28,7 +28,8 @@ func Hear(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	}
 	t.Done = string(said.Phase)
 	for _, o := range said.Removed {
-		if name := bundle.Bounded(o.String(), bundle.MaxMessageBytes); !slices.Contains(t.Removed, name) && len(t.Removed) < bundle.MaxRemovedReported {
+		if name := bundle.Bounded(o.String(), bundle.MaxMessageBytes); !slices.Contains(t.Removed, name) &&
+			len(t.Removed) < bundle.MaxRemovedReported {
 			t.Removed = append(t.Removed, name)
 		}
 	}
@@ -39,7 +40,9 @@ func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	if slices.Contains(report.Takeover.Adopted, m.Name) {
 		return true
 	}
-	return len(m.Objects) == 0 && slices.ContainsFunc(report.Modules, func(r bundle.ReportedModule) bool { return r.Name == m.Name && r.Version != "" })
+	return len(m.Objects) == 0 && slices.ContainsFunc(report.Modules, func(r bundle.ReportedModule) bool {
+		return r.Name == m.Name && r.Version != ""
+	})
 }
 
 // Forget removes the takeover and lifecycle-manager's conditions from the status of a Kyma that was taken over.

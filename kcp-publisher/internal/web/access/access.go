@@ -118,10 +118,12 @@ func (u *Users) Of(who user.Info) Ask {
 		defer cancel()
 		decision, _, err := u.authorizer.Authorize(ctx, authorizer.AttributesRecord{
 			User: who, ResourceRequest: true, APIVersion: "*",
-			Verb: right.Verb, APIGroup: right.Group, Resource: right.Resource, Namespace: right.Namespace, Name: right.Name,
+			Verb: right.Verb, APIGroup: right.Group, Resource: right.Resource, Namespace: right.Namespace,
+			Name: right.Name,
 		})
 		if err != nil {
-			return false, fmt.Errorf("check whether user %q may %s %s: %w", who.GetName(), right.Verb, right.Resource, err)
+			return false,
+				fmt.Errorf("check whether user %q may %s %s: %w", who.GetName(), right.Verb, right.Resource, err)
 		}
 		return decision == authorizer.DecisionAllow, nil
 	}
@@ -135,7 +137,9 @@ func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 		return err == nil && len(missing) == 0, err
 	}}
 	if act != nil {
-		v.MaySteer = func(ctx context.Context, rollout client.ObjectKey) (bool, error) { return ask(ctx, steering(rollout)) }
+		v.MaySteer = func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
+			return ask(ctx, steering(rollout))
+		}
 		v.Steer = func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error) {
 			return actions.Apply(ctx, act, rollout, name, action)
 		}

@@ -80,7 +80,8 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 		w,
 		who,
 		fmt.Sprintf(
-			"The fleet in namespace %s is shown to users who may list all of it. You lack the rights that these commands check:",
+			"The fleet in namespace %s is shown to users who may list all of it. You lack the rights that these "+
+				"commands check:",
 			g.Namespace,
 		),
 		commands...)

@@ -20,10 +20,12 @@ func attacks(t *testing.T, w *world) {
 	t.Run("another site posts", func(t *testing.T) {
 		v := s.visitor(t)
 		v.signIn(t, mia).has(t, http.StatusOK, shown)
-		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "https://evil.example"}, {"Origin", "null"}} {
+		for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
+			{"Origin", "https://evil.example"}, {"Origin", "null"}} {
 			v.ask(t, http.MethodPost, "/sign-out", nil, headers...).has(t, http.StatusForbidden)
 			v.ask(t, http.MethodPost, "/rollouts/keda-2/pause", nil, headers...).has(t, http.StatusForbidden)
-			v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {mia}}, headers...).has(t, http.StatusForbidden)
+			v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {mia}}, headers...).
+				has(t, http.StatusForbidden)
 		}
 		v.get(t, "/").has(t, http.StatusOK, shown)
 	})
@@ -43,7 +45,8 @@ func attacks(t *testing.T, w *world) {
 	t.Run("a page of another frames it or runs something in it", func(t *testing.T) {
 		in := s.visitor(t).get(t, "/sign-in?next="+url.QueryEscape(`/"><script>alert(1)</script>`))
 		policy := in.headers.Get("Content-Security-Policy")
-		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") || strings.Contains(in.text, "<script") ||
+		if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "frame-ancestors 'none'") ||
+			strings.Contains(in.text, "<script") ||
 			in.headers.Get("Cache-Control") != "no-store" || in.headers.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%v: %s", in.headers, in)
 		}
@@ -104,7 +107,9 @@ func triedCodes(t *testing.T, w *world) {
 		v.CheckRedirect = stay
 		left, err := url.Parse(v.get(t, "/sign-in/oidc").headers.Get("Location"))
 		require.NoError(t, err)
-		switch in := v.get(t, "/sign-in/callback?"+url.Values{"code": {"wrong"}, "state": {left.Query().Get("state")}}.Encode()); in.status {
+		switch in := v.get(t,
+			"/sign-in/callback?"+
+				url.Values{"code": {"wrong"}, "state": {left.Query().Get("state")}}.Encode()); in.status {
 		case http.StatusTooManyRequests:
 			refused++
 		case http.StatusUnauthorized:
@@ -128,9 +133,11 @@ func forgedAnswers(t *testing.T, w *world, s *site) {
 		"no nonce":                     {func(claims map[string]any) { delete(claims, "nonce") }, nil},
 		"for another client":           {func(claims map[string]any) { claims["aud"] = "another" }, nil},
 		"of another issuer":            {func(claims map[string]any) { claims["iss"] = "https://evil.example" }, nil},
-		"expired":                      {func(claims map[string]any) { claims["exp"] = time.Now().Add(-time.Hour).Unix() }, nil},
-		"signed by another key":        {nil, another},
-		"for a user of Kubernetes":     {func(claims map[string]any) { claims["name"] = "" }, nil},
+		"expired": {
+			func(claims map[string]any) { claims["exp"] = time.Now().Add(-time.Hour).Unix() }, nil,
+		},
+		"signed by another key":    {nil, another},
+		"for a user of Kubernetes": {func(claims map[string]any) { claims["name"] = "" }, nil},
 	} {
 		w.provider.as(map[string]any{"name": "mia"}, c.forge, c.signer)
 		if in := s.visitor(t).get(t, "/sign-in/oidc"); in.status != http.StatusUnauthorized {

@@ -22,7 +22,8 @@ const (
 // write sets a cookie, split into parts if it is long, and removes the remaining parts of an earlier, longer cookie.
 func write(w http.ResponseWriter, r *http.Request, name, value string, expires time.Time, now time.Time) error {
 	if len(value) > cookiePart*maxParts {
-		return fmt.Errorf("the session needs %d bytes of cookies, the limit is %d: configure the provider to send fewer groups",
+		return fmt.Errorf(
+			"the session needs %d bytes of cookies, the limit is %d: configure the provider to send fewer groups",
 			len(value), cookiePart*maxParts)
 	}
 	for part := range maxParts {
@@ -32,8 +33,9 @@ func write(w http.ResponseWriter, r *http.Request, name, value string, expires t
 			continue
 		}
 		http.SetCookie(w, &http.Cookie{
-			Name: partName(name, part), Value: piece, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
-			MaxAge: max(1, int(expires.Sub(now).Seconds())),
+			Name: partName(name, part), Value: piece, Path: "/", Secure: true, HttpOnly: true,
+			SameSite: http.SameSiteLaxMode,
+			MaxAge:   max(1, int(expires.Sub(now).Seconds())),
 		})
 	}
 	return nil
@@ -61,7 +63,9 @@ func remove(w http.ResponseWriter, r *http.Request, name string) {
 
 func forget(w http.ResponseWriter, r *http.Request, name string) {
 	if _, err := r.Cookie(name); err == nil {
-		http.SetCookie(w, &http.Cookie{Name: name, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: -1})
+		http.SetCookie(w, &http.Cookie{
+			Name: name, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: -1,
+		})
 	}
 }
 

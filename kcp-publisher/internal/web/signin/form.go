@@ -75,7 +75,9 @@ func (s *Service) refuse(w http.ResponseWriter, status int, title, text string) 
 
 // Forbid shows a user the missing rights, as commands that query the API server about them.
 func (s *Service) Forbid(w http.ResponseWriter, who User, text string, commands ...string) {
-	s.form(w, http.StatusForbidden, formData{Title: "You may not see this", Text: text, Commands: commands, User: who.GetName()})
+	s.form(w, http.StatusForbidden, formData{
+		Title: "You may not see this", Text: text, Commands: commands, User: who.GetName(),
+	})
 }
 
 // Fail shows a user that their rights are unknown at the moment.

@@ -47,7 +47,8 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 	}
 	name = m.usernamePrefix(claim) + name
 	if strings.HasPrefix(name, reserved) {
-		return nil, fmt.Errorf("ID token: user %q: names that start with %q are reserved for Kubernetes", name, reserved)
+		return nil,
+			fmt.Errorf("ID token: user %q: names that start with %q are reserved for Kubernetes", name, reserved)
 	}
 	groups, err := m.groups(claims)
 	if err != nil {

@@ -11,14 +11,16 @@ const maxLanding = 1 << 10
 // landing returns the path of this page that a user returns to after signing in, and "/" for any other address.
 // Browsers treat "//host", "/\host" and variants with tabs as addresses of other hosts.
 func landing(asked string) string {
-	if len(asked) > maxLanding || !strings.HasPrefix(asked, "/") || strings.ContainsFunc(asked, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) {
+	if len(asked) > maxLanding || !strings.HasPrefix(asked, "/") ||
+		strings.ContainsFunc(asked, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) {
 		return "/"
 	}
 	u, err := url.Parse(asked)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || strings.HasPrefix(asked, "//") {
 		return "/"
 	}
-	if strings.HasPrefix(u.Path, "//") || u.Path == pathSignIn || strings.HasPrefix(u.Path, pathSignIn+"/") || u.Path == pathSignOut {
+	if strings.HasPrefix(u.Path, "//") || u.Path == pathSignIn || strings.HasPrefix(u.Path, pathSignIn+"/") ||
+		u.Path == pathSignOut {
 		return "/"
 	}
 	return (&url.URL{Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}).String()

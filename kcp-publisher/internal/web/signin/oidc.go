@@ -122,7 +122,8 @@ func (o *OIDC) discovered(ctx context.Context) (*oidc.Provider, error) {
 		// The provider keeps the context's client to fetch keys after this request.
 		provider, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), o.client), o.options.Issuer)
 		if err != nil {
-			o.failure, o.retry = fmt.Errorf("discover the OIDC provider %s: %w", o.options.Issuer, err), time.Now().Add(providerRetry)
+			o.failure, o.retry = fmt.Errorf("discover the OIDC provider %s: %w", o.options.Issuer, err),
+				time.Now().Add(providerRetry)
 			return nil, o.failure
 		}
 		o.provider = provider
@@ -220,7 +221,8 @@ func exchangeFailure(err error) error {
 }
 
 func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f flow, raw string) (arrival, error) {
-	verified, err := provider.VerifierContext(oidc.ClientContext(ctx, o.client), &oidc.Config{ClientID: o.options.ClientID}).Verify(ctx, raw)
+	verified, err := provider.VerifierContext(oidc.ClientContext(ctx, o.client),
+		&oidc.Config{ClientID: o.options.ClientID}).Verify(ctx, raw)
 	if err != nil {
 		return arrival{}, fmt.Errorf("ID token: %w", err)
 	}

@@ -50,12 +50,16 @@ func startProvider(dir string) (*provider, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{
-			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
-			"id_token_signing_alg_values_supported": []string{"ES256"}, "response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
+			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token",
+			"jwks_uri":                              p.URL + "/keys",
+			"id_token_signing_alg_values_supported": []string{"ES256"}, "response_types_supported": []string{"code"},
+			"subject_types_supported": []string{"public"},
 		})
 	})
 	mux.HandleFunc("GET /keys", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "one", Algorithm: "ES256", Use: "sig"}}})
+		answer(w, jose.JSONWebKeySet{
+			Keys: []jose.JSONWebKey{{Key: key.Public(), KeyID: "one", Algorithm: "ES256", Use: "sig"}},
+		})
 	})
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.token)
@@ -69,7 +73,8 @@ func startProvider(dir string) (*provider, error) {
 		}
 		mux.ServeHTTP(w, r)
 	}))
-	return p, os.WriteFile(p.caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw}), 0o600)
+	return p, os.WriteFile(p.caFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw}),
+		0o600)
 }
 
 func answer(w http.ResponseWriter, value any) {
@@ -92,7 +97,8 @@ func (p *provider) setDown(down bool) {
 
 func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 	asked := r.URL.Query()
-	if asked.Get("client_id") != clientID || asked.Get("response_type") != "code" || asked.Get("code_challenge_method") != "S256" ||
+	if asked.Get("client_id") != clientID || asked.Get("response_type") != "code" ||
+		asked.Get("code_challenge_method") != "S256" ||
 		asked.Get("state") == "" || asked.Get("nonce") == "" {
 		http.Error(w, "a client that protects its users sends more", http.StatusBadRequest)
 		return
@@ -101,7 +107,8 @@ func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	p.codes[code] = asked
 	p.mu.Unlock()
-	http.Redirect(w, r, asked.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {asked.Get("state")}, "iss": {p.URL}}.Encode(), http.StatusFound)
+	http.Redirect(w, r, asked.Get("redirect_uri")+"?"+
+		url.Values{"code": {code}, "state": {asked.Get("state")}, "iss": {p.URL}}.Encode(), http.StatusFound)
 }
 
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
@@ -118,12 +125,16 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 		secret = unescaped
 	}
 	challenge := sha256.Sum256([]byte(r.PostForm.Get("code_verifier")))
-	if !ok || name != clientID || secret != clientSecret || base64.RawURLEncoding.EncodeToString(challenge[:]) != asked.Get("code_challenge") {
+	if !ok || name != clientID || secret != clientSecret ||
+		base64.RawURLEncoding.EncodeToString(challenge[:]) != asked.Get("code_challenge") {
 		w.WriteHeader(http.StatusBadRequest)
 		_, _ = fmt.Fprint(w, `{"error":"invalid_grant","error_description":"the secret is hunter2"}`)
 		return
 	}
-	claims := map[string]any{"iss": p.URL, "aud": clientID, "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(), "nonce": asked.Get("nonce")}
+	claims := map[string]any{
+		"iss": p.URL, "aud": clientID, "exp": time.Now().Add(time.Hour).Unix(), "iat": time.Now().Unix(),
+		"nonce": asked.Get("nonce"),
+	}
 	for name, value := range p.claims {
 		claims[name] = value
 	}
@@ -134,11 +145,14 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	if p.signer != nil {
 		key = p.signer
 	}
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "one"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "one"}},
+		nil)
 	if err == nil {
 		var raw string
 		if raw, err = jwt.Signed(signer).Claims(claims).Serialize(); err == nil {
-			answer(w, map[string]any{"access_token": "opaque", "token_type": "Bearer", "expires_in": 3600, "id_token": raw})
+			answer(w, map[string]any{
+				"access_token": "opaque", "token_type": "Bearer", "expires_in": 3600, "id_token": raw,
+			})
 			return
 		}
 	}

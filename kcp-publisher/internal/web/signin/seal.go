@@ -72,12 +72,17 @@ func readSecrets(path string) ([]string, error) {
 	for line := range strings.Lines(strings.TrimSpace(string(data))) {
 		secret := strings.TrimSpace(line)
 		if len(secret) < minSecret {
-			return nil, fmt.Errorf("%s: line %d has %d characters, want at least %d: create a secret with `openssl rand -hex 32`", path, len(secrets)+1, len(secret), minSecret)
+			return nil,
+				fmt.Errorf(
+					"%s: line %d has %d characters, want at least %d: create a secret with `openssl rand -hex 32`",
+					path, len(secrets)+1, len(secret), minSecret)
 		}
 		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 || len(secrets) > maxSecrets {
-		return nil, fmt.Errorf("%s: %d secrets: want one, or two after a rotation, one per line, newest first", path, len(secrets))
+		return nil,
+			fmt.Errorf("%s: %d secrets: want one, or two after a rotation, one per line, newest first", path,
+				len(secrets))
 	}
 	return secrets, nil
 }
@@ -123,7 +128,8 @@ func (f *KeyFile) open(purpose, text string, into any) error {
 	if err != nil {
 		return err
 	}
-	object, err := jose.ParseEncryptedCompact(text, []jose.KeyAlgorithm{jose.DIRECT}, []jose.ContentEncryption{jose.A256GCM})
+	object, err := jose.ParseEncryptedCompact(text, []jose.KeyAlgorithm{jose.DIRECT},
+		[]jose.ContentEncryption{jose.A256GCM})
 	if err != nil {
 		return errSealed
 	}

@@ -73,8 +73,12 @@ func New(o Options) (*Service, error) {
 	local := o.External.Hostname() == "localhost" || o.External.Hostname() == "127.0.0.1"
 	switch {
 	case o.External.Scheme != "https" && (o.External.Scheme != "http" || !local):
-		return nil, errors.New("want https://HOST, or http://localhost:PORT for a trial: browsers store the session's cookie for no other URL")
-	case o.External.Host == "" || strings.Trim(o.External.Path, "/") != "" || o.External.RawQuery != "" || o.External.User != nil:
+		return nil,
+			errors.New(
+				"want https://HOST, or http://localhost:PORT for a trial: browsers store the session's cookie for no " +
+					"other URL")
+	case o.External.Host == "" || strings.Trim(o.External.Path, "/") != "" || o.External.RawQuery != "" ||
+		o.External.User != nil:
 		return nil, errors.New("want a scheme and a host only, such as https://fleet.example.org")
 	case o.OIDC == nil && !o.TokenForm:
 		return nil, errors.New("no way to sign in: configure an OIDC issuer, or enable signing in with tokens")
@@ -245,7 +249,8 @@ func (s *Service) takeToken(w http.ResponseWriter, r *http.Request) {
 		return
 	case err != nil:
 		s.Log.Error(err, "failed to sign a user in")
-		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in", "The API server did not respond. Try again in a moment.")
+		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in",
+			"The API server did not respond. Try again in a moment.")
 		return
 	}
 	s.enter(w, r, session{Token: token}, s.Now().Add(s.Lifetime), landing(r.PostForm.Get("next")))
@@ -271,11 +276,15 @@ func (s *Service) leave(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	f := flow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(), Landing: landing(r.URL.Query().Get("next"))}
+	f := flow{
+		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
+		Landing: landing(r.URL.Query().Get("next")),
+	}
 	address, err := s.OIDC.begin(r.Context(), f)
 	if err != nil {
 		s.Log.Error(err, "failed to redirect a user to the OIDC provider")
-		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in", "The OIDC provider did not respond. Try again in a moment.")
+		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in",
+			"The OIDC provider did not respond. Try again in a moment.")
 		return
 	}
 	expires := s.Now().Add(flowLifetime)
@@ -300,7 +309,8 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 	var f flow
 	// Login CSRF: without the cookie, this browser did not start the sign-in.
 	if err := s.Keys.open(flowCookie, read(r, flowCookie), &f); err != nil {
-		s.refuse(w, http.StatusBadRequest, "Cannot sign in", "This browser did not start a sign-in, or the sign-in took too long. Start again.")
+		s.refuse(w, http.StatusBadRequest, "Cannot sign in",
+			"This browser did not start a sign-in, or the sign-in took too long. Start again.")
 		return
 	}
 	remove(w, r, flowCookie)
@@ -311,7 +321,8 @@ func (s *Service) comeBack(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		s.Log.Error(err, "failed to sign a user in with OIDC", "from", r.RemoteAddr)
-		s.refuse(w, http.StatusUnauthorized, "Cannot sign in", "The OIDC provider's response was rejected. See the page's log for the cause.")
+		s.refuse(w, http.StatusUnauthorized, "Cannot sign in",
+			"The OIDC provider's response was rejected. See the page's log for the cause.")
 		return
 	}
 	begun := session{Token: came.token}

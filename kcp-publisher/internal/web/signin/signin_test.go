@@ -52,26 +52,62 @@ func TestClaimsBecomeUsersAsInTheAPIServer(t *testing.T) {
 		groups  []string
 		refused string
 	}{
-		"the subject, with the issuer":        {Mapping{}, `{"sub":"7"}`, issuer + "#7", nil, ""},
-		"a claim with the default prefix":     {Mapping{UsernameClaim: "name"}, `{"name":"ann"}`, issuer + "#ann", nil, ""},
-		"a claim without prefix":              {Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"ann"}`, "ann", nil, ""},
-		"a claim with a prefix":               {Mapping{UsernameClaim: "name", UsernamePrefix: "idp:"}, `{"name":"ann"}`, "idp:ann", nil, ""},
-		"an address":                          {Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":true}`, "a@b.example", nil, ""},
-		"an address of which nothing is said": {Mapping{UsernameClaim: "email"}, `{"email":"a@b.example"}`, "a@b.example", nil, ""},
-		"an address that is not verified":     {Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":false}`, "", nil, "not verified"},
-		"an address verified in words":        {Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":"false"}`, "", nil, "not verified"},
-		"groups":                              {Mapping{GroupsClaim: "groups", GroupsPrefix: "idp:"}, `{"sub":"7","groups":["a","b"]}`, issuer + "#7", []string{"idp:a", "idp:b"}, ""},
-		"one group":                           {Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":"a"}`, issuer + "#7", []string{"a"}, ""},
-		"groups that nobody asked for":        {Mapping{}, `{"sub":"7","groups":["a"]}`, issuer + "#7", nil, ""},
-		"groups of Kubernetes":                {Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["system:masters","a",""]}`, issuer + "#7", []string{"a"}, ""},
-		"groups that are made Kubernetes'":    {Mapping{GroupsClaim: "groups", GroupsPrefix: "sys"}, `{"sub":"7","groups":["tem:masters"]}`, issuer + "#7", nil, ""},
-		"groups of another type":              {Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":{"a":1}}`, "", nil, `claim "groups"`},
-		"too many groups":                     {Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["` + strings.Repeat(`a","`, 600) + `a"]}`, "", nil, "at most"},
-		"a user of Kubernetes":                {Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"system:admin"}`, "", nil, "reserved for Kubernetes"},
-		"no name":                             {Mapping{}, `{}`, "", nil, `claim "sub"`},
-		"an empty name":                       {Mapping{}, `{"sub":""}`, "", nil, `claim "sub"`},
-		"a name that is none":                 {Mapping{}, `{"sub":["a"]}`, "", nil, `claim "sub"`},
-		"a name without end":                  {Mapping{}, `{"sub":"` + strings.Repeat("x", 1000) + `"}`, "", nil, "at most"},
+		"the subject, with the issuer": {Mapping{}, `{"sub":"7"}`, issuer + "#7", nil, ""},
+		"a claim with the default prefix": {
+			Mapping{UsernameClaim: "name"}, `{"name":"ann"}`, issuer + "#ann", nil, "",
+		},
+		"a claim without prefix": {
+			Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"ann"}`, "ann", nil, "",
+		},
+		"a claim with a prefix": {
+			Mapping{UsernameClaim: "name", UsernamePrefix: "idp:"}, `{"name":"ann"}`, "idp:ann", nil, "",
+		},
+		"an address": {
+			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":true}`, "a@b.example", nil, "",
+		},
+		"an address of which nothing is said": {
+			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example"}`, "a@b.example", nil, "",
+		},
+		"an address that is not verified": {
+			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":false}`, "", nil, "not verified",
+		},
+		"an address verified in words": {
+			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":"false"}`, "", nil,
+			"not verified",
+		},
+		"groups": {
+			Mapping{GroupsClaim: "groups", GroupsPrefix: "idp:"}, `{"sub":"7","groups":["a","b"]}`, issuer + "#7",
+			[]string{"idp:a", "idp:b"}, "",
+		},
+		"one group": {
+			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":"a"}`, issuer + "#7", []string{"a"}, "",
+		},
+		"groups that nobody asked for": {Mapping{}, `{"sub":"7","groups":["a"]}`, issuer + "#7", nil, ""},
+		"groups of Kubernetes": {
+			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["system:masters","a",""]}`, issuer + "#7",
+			[]string{"a"}, "",
+		},
+		"groups that are made Kubernetes'": {
+			Mapping{GroupsClaim: "groups", GroupsPrefix: "sys"}, `{"sub":"7","groups":["tem:masters"]}`, issuer + "#7",
+			nil, "",
+		},
+		"groups of another type": {
+			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":{"a":1}}`, "", nil, `claim "groups"`,
+		},
+		"too many groups": {
+			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["` + strings.Repeat(`a","`, 600) + `a"]}`, "", nil,
+			"at most",
+		},
+		"a user of Kubernetes": {
+			Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"system:admin"}`, "", nil,
+			"reserved for Kubernetes",
+		},
+		"no name":             {Mapping{}, `{}`, "", nil, `claim "sub"`},
+		"an empty name":       {Mapping{}, `{"sub":""}`, "", nil, `claim "sub"`},
+		"a name that is none": {Mapping{}, `{"sub":["a"]}`, "", nil, `claim "sub"`},
+		"a name without end": {
+			Mapping{}, `{"sub":"` + strings.Repeat("x", 1000) + `"}`, "", nil, "at most",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			claims := map[string]json.RawMessage{}
@@ -159,7 +195,8 @@ func TestNothingThatIsNotSealedForItsPurposeIsTaken(t *testing.T) {
 }
 
 func TestInvalidKeyFileIsReported(t *testing.T) {
-	for want, content := range map[string]string{"want at least 32": "short", "0 secrets": "\n", "3 secrets": strings.Repeat(oldSecret+"\n", 3)} {
+	for want, content := range map[string]string{"want at least 32": "short", "0 secrets": "\n",
+		"3 secrets": strings.Repeat(oldSecret+"\n", 3)} {
 		path := filepath.Join(t.TempDir(), "session.key")
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		_, err := OpenKeyFile(path, time.Now)
@@ -180,7 +217,8 @@ func TestLongCookieIsSplit(t *testing.T) {
 			jar[c.Name] = c
 		}
 		for _, c := range answer.Result().Cookies() { //nolint:bodyclose // a recorder has none
-			if len(c.String()) > 4096 || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
+			if len(c.String()) > 4096 || !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode ||
+				c.Path != "/" || c.Domain != "" {
 				t.Errorf("a browser does not take or protect %s", c.Name)
 			}
 			if jar[c.Name] = c; c.MaxAge < 0 {

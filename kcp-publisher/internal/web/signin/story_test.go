@@ -29,7 +29,9 @@ func TestUsersSeeWhatTheyCanRead(t *testing.T) {
 	t.Run("a token shows the fleet to whom may see it", func(t *testing.T) { tokensShowTheFleet(t, w) })
 	t.Run("rights that are taken away are noticed", func(t *testing.T) { rightsAreTakenAway(t, w) })
 	t.Run("a token that ends signs its user out", func(t *testing.T) { tokenEnds(t, w) })
-	t.Run("without an API server nothing is shown and nobody is signed out", func(t *testing.T) { withoutAPIServer(t, w) })
+	t.Run("without an API server nothing is shown and nobody is signed out", func(t *testing.T) {
+		withoutAPIServer(t, w)
+	})
 	t.Run("a token for the page alone", func(t *testing.T) { ownAudience(t, w) })
 	t.Run("a provider's users and groups are those of the API server", func(t *testing.T) { providersUsers(t, w) })
 	t.Run("rollouts are changed with the user's rights", func(t *testing.T) { steering(t, w) })
@@ -51,9 +53,11 @@ func ownRights(t *testing.T, w *world) {
 	require.NoError(t, page.Get(t.Context(), key, kyma))
 	require.NoError(t, page.List(t.Context(), &v1beta2.KymaList{}, client.InNamespace(namespace)))
 	for what, err := range map[string]error{
-		"patch a Kyma":                     page.Patch(t.Context(), kyma, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))),
-		"delete a Kyma":                    page.Delete(t.Context(), kyma),
-		"get a Kyma of another namespace":  page.Get(t.Context(), client.ObjectKey{Namespace: "other", Name: kyma.Name}, kyma),
+		"patch a Kyma": page.Patch(t.Context(), kyma,
+			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))),
+		"delete a Kyma": page.Delete(t.Context(), kyma),
+		"get a Kyma of another namespace": page.Get(t.Context(), client.ObjectKey{Namespace: "other", Name: kyma.Name},
+			kyma),
 		"get a Rollout":                    page.Get(t.Context(), key, &v1alpha1.Rollout{}),
 		"list Secrets":                     page.List(t.Context(), &corev1.SecretList{}, client.InNamespace(namespace)),
 		"list the Kymas of all namespaces": page.List(t.Context(), &v1beta2.KymaList{}),
@@ -117,7 +121,9 @@ func tokensShowTheFleet(t *testing.T, w *world) {
 	brief := w.serve(t, siteOptions{lifetime: 2 * time.Second})
 	v = brief.visitor(t)
 	v.signIn(t, ann).has(t, http.StatusOK, shown)
-	until(t, "the session ends", func() seen { return v.get(t, "/") }, func(s seen) bool { return s.path == "/sign-in" })
+	until(t, "the session ends", func() seen { return v.get(t, "/") }, func(s seen) bool {
+		return s.path == "/sign-in"
+	})
 }
 
 func rightsAreTakenAway(t *testing.T, w *world) {
@@ -127,19 +133,13 @@ func rightsAreTakenAway(t *testing.T, w *world) {
 	v := s.visitor(t)
 	v.signIn(t, carl).has(t, http.StatusOK, shown)
 	require.NoError(t, w.admin.Delete(t.Context(), binding))
-	until(
-		t,
-		"the right is gone",
-		func() seen { return v.get(t, "/") },
-		func(s seen) bool { return s.status == http.StatusForbidden },
-	)
+	until(t, "the right is gone", func() seen { return v.get(t, "/") }, func(s seen) bool {
+		return s.status == http.StatusForbidden
+	})
 	w.bind(t, namespace, "viewer", accountOf("carl"))
-	until(
-		t,
-		"the right is back",
-		func() seen { return v.get(t, "/") },
-		func(s seen) bool { return s.status == http.StatusOK },
-	)
+	until(t, "the right is back", func() seen { return v.get(t, "/") }, func(s seen) bool {
+		return s.status == http.StatusOK
+	})
 }
 
 func tokenEnds(t *testing.T, w *world) {
@@ -192,15 +192,13 @@ func ownAudience(t *testing.T, w *world) {
 }
 
 func providersUsers(t *testing.T, w *world) {
-	w.bind(
-		t,
-		namespace,
-		"viewer",
-		rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "idp:operators"},
-	)
+	w.bind(t, namespace, "viewer", rbacv1.Subject{
+		APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "idp:operators",
+	})
 	// The API server trusts the same provider: with its own reading of the same token the user has the same name and
 	// groups.
-	for name, o := range map[string]siteOptions{"by its claims": {oidc: true, noTokens: true}, "by the API server": {oidc: true, noTokens: true, apiToken: true}} {
+	for name, o := range map[string]siteOptions{"by its claims": {oidc: true, noTokens: true},
+		"by the API server": {oidc: true, noTokens: true, apiToken: true}} {
 		t.Run(name, func(t *testing.T) {
 			s := w.serve(t, o)
 			w.provider.as(map[string]any{"name": "hal", "groups": []string{"operators", "system:masters"}}, nil, nil)
@@ -226,12 +224,8 @@ func providersUsers(t *testing.T, w *world) {
 			v = s.visitor(t)
 			v.get(t, "/sign-in/oidc").has(t, http.StatusOK, shown)
 			w.provider.as(nil, nil, nil)
-			until(
-				t,
-				"the session ends with the ID token",
-				func() seen { return v.get(t, "/") },
-				func(s seen) bool { return s.path == "/sign-in" },
-			)
+			until(t, "the session ends with the ID token", func() seen { return v.get(t, "/") },
+				func(s seen) bool { return s.path == "/sign-in" })
 		})
 	}
 }
@@ -240,7 +234,9 @@ func steering(t *testing.T, w *world) {
 	rollout := &v1alpha1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "keda-2"},
 		Spec: v1alpha1.RolloutSpec{
-			Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0", Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Count: new(int32(1))}}},
+			Module: "keda", Channel: "regular", From: "1.0.0", To: "2.0.0", Course: v1alpha1.Course{
+				Waves: []v1alpha1.Wave{{Name: "all", Count: new(int32(1))}},
+			},
 		},
 	}
 	w.create(t, rollout)

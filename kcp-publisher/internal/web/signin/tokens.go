@@ -65,14 +65,17 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 	}
 	status := answer.Status
 	// An API server without support for audiences returns none, so the token is only known to be for the API server.
-	if !status.Authenticated || status.User.Username == "" || (t.audience != "" && !slices.Contains(status.Audiences, t.audience)) {
+	if !status.Authenticated || status.User.Username == "" ||
+		(t.audience != "" && !slices.Contains(status.Audiences, t.audience)) {
 		return nil, errNotAccepted
 	}
 	extra := map[string][]string{}
 	for key, values := range status.User.Extra {
 		extra[key] = values
 	}
-	found := &user.DefaultInfo{Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups, Extra: extra}
+	found := &user.DefaultInfo{
+		Name: status.User.Username, UID: status.User.UID, Groups: status.User.Groups, Extra: extra,
+	}
 	t.known.Add(sha256.Sum256([]byte(token)), found, t.validity)
 	return found, nil
 }
@@ -88,5 +91,7 @@ func (t *Tokens) remembered(token string) *user.DefaultInfo {
 //
 // Source: RFC 6750, section 2.1.
 func plausible(token string) bool {
-	return token != "" && len(token) <= maxToken && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
+	return token != "" && len(token) <= maxToken && !strings.ContainsFunc(token, func(r rune) bool {
+		return r <= ' ' || r > '~'
+	})
 }

@@ -85,7 +85,9 @@ type attempts struct {
 
 func newTries() *tries {
 	return &tries{
-		clients: memo.New(memo.Limit{Bytes: maxClients * clientBytes}, func(string, *attempts) int { return clientBytes }),
+		clients: memo.New(memo.Limit{Bytes: maxClients * clientBytes}, func(string, *attempts) int {
+			return clientBytes
+		}),
 		pending: map[string]int{},
 	}
 }

@@ -21,7 +21,9 @@ type slowReviews struct {
 	answer chan struct{}
 }
 
-func (s *slowReviews) Create(_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions) (*authenticationv1.TokenReview, error) {
+func (s *slowReviews) Create(
+	_ context.Context, review *authenticationv1.TokenReview, _ metav1.CreateOptions,
+) (*authenticationv1.TokenReview, error) {
 	s.asked <- struct{}{}
 	<-s.answer
 	return review, nil
@@ -31,7 +33,10 @@ func TestTokensThatAreTriedAtOnceAreBounded(t *testing.T) {
 	const tried = 200
 	api := &slowReviews{asked: make(chan struct{}), answer: make(chan struct{})}
 	now := time.Unix(1_000_000, 0)
-	s := &Service{Options: Options{Tokens: NewTokens(api, "", time.Minute), TokenForm: true, Now: func() time.Time { return now }}, tries: newTries()}
+	s := &Service{
+		Options: Options{Tokens: NewTokens(api, "", time.Minute), TokenForm: true,
+			Now: func() time.Time { return now }}, tries: newTries(),
+	}
 	stranger := source{peer: "192.0.2.1", client: "192.0.2.1"}
 	results := make(chan error, tried)
 	for n := range tried {
@@ -104,13 +109,21 @@ func TestSourceOfRequest(t *testing.T) {
 		forwarded []string
 		want      source
 	}{
-		"direct":                             {"203.0.113.9:1", nil, source{"203.0.113.9", "203.0.113.9"}},
-		"direct with a forged header":        {"203.0.113.9:1", []string{"198.51.100.1"}, source{"203.0.113.9", "203.0.113.9"}},
-		"behind a proxy":                     {"10.0.0.7:1", []string{"198.51.100.1"}, source{"10.0.0.7", "198.51.100.1"}},
-		"behind a proxy with forged entries": {"10.0.0.7:1", []string{"1.1.1.1", "2.2.2.2, 198.51.100.1"}, source{"10.0.0.7", "198.51.100.1"}},
-		"behind a proxy without an address":  {"10.0.0.7:1", []string{"unknown"}, source{"10.0.0.7", "10.0.0.7"}},
-		"IPv6":                               {"[2001:db8:1:2:3::4]:1", nil, source{"2001:db8:1:2::/64", "2001:db8:1:2::/64"}},
-		"IPv4 in IPv6":                       {"[::ffff:203.0.113.9]:1", nil, source{"203.0.113.9", "203.0.113.9"}},
+		"direct": {"203.0.113.9:1", nil, source{"203.0.113.9", "203.0.113.9"}},
+		"direct with a forged header": {
+			"203.0.113.9:1", []string{"198.51.100.1"}, source{"203.0.113.9", "203.0.113.9"},
+		},
+		"behind a proxy": {
+			"10.0.0.7:1", []string{"198.51.100.1"}, source{"10.0.0.7", "198.51.100.1"},
+		},
+		"behind a proxy with forged entries": {
+			"10.0.0.7:1", []string{"1.1.1.1", "2.2.2.2, 198.51.100.1"}, source{"10.0.0.7", "198.51.100.1"},
+		},
+		"behind a proxy without an address": {"10.0.0.7:1", []string{"unknown"}, source{"10.0.0.7", "10.0.0.7"}},
+		"IPv6": {
+			"[2001:db8:1:2:3::4]:1", nil, source{"2001:db8:1:2::/64", "2001:db8:1:2::/64"},
+		},
+		"IPv4 in IPv6": {"[::ffff:203.0.113.9]:1", nil, source{"203.0.113.9", "203.0.113.9"}},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = c.remote

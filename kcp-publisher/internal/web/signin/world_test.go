@@ -63,15 +63,20 @@ func startWorld(t *testing.T) *world {
 		t.Skip("KUBEBUILDER_ASSETS is not set: run make test")
 	}
 	w := &world{scheme: runtime.NewScheme()}
-	require.NoError(t, errors.Join(clientgoscheme.AddToScheme(w.scheme), v1beta2.AddToScheme(w.scheme), v1alpha1.AddToScheme(w.scheme)))
+	require.NoError(t,
+		errors.Join(clientgoscheme.AddToScheme(w.scheme), v1beta2.AddToScheme(w.scheme),
+			v1alpha1.AddToScheme(w.scheme)))
 	var err error
 	w.provider, err = startProvider(t.TempDir())
 	require.NoError(t, err)
 	t.Cleanup(w.provider.Close)
-	env := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join(chart, "files", "crds")}, ErrorIfCRDPathMissing: true}
+	env := &envtest.Environment{
+		CRDDirectoryPaths: []string{filepath.Join(chart, "files", "crds")}, ErrorIfCRDPathMissing: true,
+	}
 	env.ControlPlane.GetAPIServer().Configure().
 		Set("oidc-issuer-url", w.provider.URL).Set("oidc-client-id", clientID).Set("oidc-ca-file", w.provider.caFile).
-		Set("oidc-username-claim", "name").Set("oidc-username-prefix", "idp:").Set("oidc-groups-claim", "groups").Set("oidc-groups-prefix", "idp:").Set("oidc-signing-algs", "ES256")
+		Set("oidc-username-claim", "name").Set("oidc-username-prefix", "idp:").Set("oidc-groups-claim", "groups").
+		Set("oidc-groups-prefix", "idp:").Set("oidc-signing-algs", "ES256")
 	require.NoError(t, lender.ReportStart())
 	config, err := pristine.Start(env)
 	require.NoError(t, err)
@@ -115,7 +120,9 @@ func (w *world) account(t *testing.T, name, audience string) (string, *corev1.Se
 	holder := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: name + "-"}}
 	w.create(t, holder)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
-		BoundObjectRef: &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: holder.Name, UID: holder.UID},
+		BoundObjectRef: &authenticationv1.BoundObjectReference{
+			APIVersion: "v1", Kind: "Secret", Name: holder.Name, UID: holder.UID,
+		},
 	}}
 	if audience != "" {
 		request.Spec.Audiences = []string{audience}
@@ -191,19 +198,26 @@ func (w *world) serve(t *testing.T, o siteOptions) *site {
 	log := funcr.New(s.log.add, funcr.Options{})
 	files := t.TempDir()
 	keyFile, secretFile := filepath.Join(files, "session.key"), filepath.Join(files, "client-secret")
-	require.NoError(t, errors.Join(os.WriteFile(keyFile, []byte(o.key), 0o600), os.WriteFile(secretFile, []byte(clientSecret+"\n"), 0o600)))
+	require.NoError(t,
+		errors.Join(os.WriteFile(keyFile, []byte(o.key), 0o600),
+			os.WriteFile(secretFile, []byte(clientSecret+"\n"), 0o600)))
 	keys, err := signin.OpenKeyFile(keyFile, time.Now)
 	require.NoError(t, err)
 	api, err := kubernetes.NewForConfig(o.api)
 	require.NoError(t, err)
 	options := signin.Options{
-		External: external, Keys: keys, Tokens: signin.NewTokens(api.AuthenticationV1().TokenReviews(), o.audience, validity), TokenForm: !o.noTokens,
+		External: external, Keys: keys,
+		Tokens: signin.NewTokens(api.AuthenticationV1().TokenReviews(), o.audience, validity), TokenForm: !o.noTokens,
 		Lifetime: o.lifetime, Recheck: validity, Now: time.Now, Log: log,
 	}
 	if o.oidc {
 		options.OIDC, err = signin.NewOIDC(signin.OIDCOptions{
-			Mapping:  signin.Mapping{Issuer: w.provider.URL, UsernameClaim: "name", UsernamePrefix: "idp:", GroupsClaim: "groups", GroupsPrefix: "idp:"},
-			ClientID: clientID, ClientSecretFile: secretFile, CAFile: w.provider.caFile, Redirect: external.String() + "/sign-in/callback", APIToken: o.apiToken,
+			Mapping: signin.Mapping{
+				Issuer: w.provider.URL, UsernameClaim: "name", UsernamePrefix: "idp:", GroupsClaim: "groups",
+				GroupsPrefix: "idp:",
+			},
+			ClientID: clientID, ClientSecretFile: secretFile, CAFile: w.provider.caFile, Redirect: external.String() +
+				"/sign-in/callback", APIToken: o.apiToken,
 		})
 		require.NoError(t, err)
 	}
@@ -214,7 +228,9 @@ func (w *world) serve(t *testing.T, o siteOptions) *site {
 	acting, err := access.NewActing(o.api, client.Options{Scheme: w.scheme})
 	require.NoError(t, err)
 	gate := &access.Gate{Namespace: namespace, SignIn: service, Users: users, Acting: acting, Log: log}
-	s.Config.Handler = gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, shown, " at ", r.URL.Path) }))
+	s.Config.Handler = gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, shown, " at ", r.URL.Path)
+	}))
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
@@ -273,7 +289,8 @@ func (v *visitor) get(t *testing.T, path string, headers ...string) seen {
 // signIn signs in by the form.
 func (v *visitor) signIn(t *testing.T, token string) seen {
 	t.Helper()
-	return v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {token}, "next": {"/runtimes/berlin"}}, "Sec-Fetch-Site", "same-origin")
+	return v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {token}, "next": {"/runtimes/berlin"}},
+		"Sec-Fetch-Site", "same-origin")
 }
 
 func (s seen) String() string {

@@ -6,11 +6,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// done contains the messages after an action, by the action's name in the address. The address itself carries no text to
-// show.
+// done contains the messages after an action, by the action's name in the address. The address itself carries no text
+// to show.
 var done = map[string]string{
-	"pause": "The rollout is paused: no further runtime gets the version.", "approve": "The wave is approved.", "resume": "Resumed.",
-	"abort": "The rollout is aborted.", "undo": "The rollout is undone: its runtimes go back to the earlier version.",
+	"pause": "The rollout is paused: no further runtime gets the version.", "approve": "The wave is approved.",
+	"resume": "Resumed.",
+	"abort":  "The rollout is aborted.", "undo": "The rollout is undone: its runtimes go back to the earlier version.",
 	"retry":   "The rollout is retried: a new one begins if the channel still has the version.",
 	"suspend": "Suspended: nothing new is published.", "reconcile": "The publisher reconciles now.",
 }
@@ -30,9 +31,8 @@ func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
 		return actionForm{}, false
 	}
 	return actionForm{
-		action: r.PostForm.Get(
-			"action",
-		), wave: line(100, r.PostForm.Get("wave")), reason: line(actions.MaxReasonBytes, r.PostForm.Get("reason")),
+		action: r.PostForm.Get("action"), wave: line(100, r.PostForm.Get("wave")),
+		reason:    line(actions.MaxReasonBytes, r.PostForm.Get("reason")),
 		confirmed: r.PostForm.Get("confirmed") == "yes", count: r.PostForm.Get("count"),
 	}, true
 }
@@ -69,14 +69,7 @@ func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confir
 // unrecorded logs that an action has no Event, because the viewer may not create Events.
 func (p *pages) unrecorded(r asked, result actions.Result, name string) {
 	if result.Unrecorded != nil {
-		p.Log.Info(
-			"no Event records the action of a viewer",
-			"viewer",
-			r.viewer.Name,
-			"object",
-			name,
-			"reason",
-			result.Unrecorded.Error(),
-		)
+		p.Log.Info("no Event records the action of a viewer", "viewer", r.viewer.Name, "object", name, "reason",
+			result.Unrecorded.Error())
 	}
 }

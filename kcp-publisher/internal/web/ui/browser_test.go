@@ -41,15 +41,9 @@ func newBrowser(t *testing.T) *browser {
 	if program == "" {
 		t.Skip("no Chromium here: name one by $CHROMIUM or run make test-ui, which installs it")
 	}
-	options := append(
-		chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(program),
-		chromedp.NoSandbox,
-		chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.Flag("hide-scrollbars", true),
-		chromedp.WSURLReadTimeout(patience),
-		chromedp.UserDataDir(t.TempDir()),
-	)
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true),
+		chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(t.TempDir()))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
 	ctx, stop := chromedp.NewContext(allocator)
@@ -155,12 +149,15 @@ func TestPeopleSeeHowTheFleetIs(t *testing.T) {
 	b.looks(1280, 900, "light")
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(live)
-	if heading, title := read[string](b, `document.querySelector("h1").innerText`), read[string](b, "document.title"); heading != "60 of 1,000 runtimes need attention" ||
+	if heading, title := read[string](b, `document.querySelector("h1").innerText`),
+		read[string](b, "document.title"); heading != "60 of 1,000 runtimes need attention" ||
 		title != "Fleet · kcp-system · kyma-pull" {
 		t.Errorf("heading %q, title %q", heading, title)
 	}
 	const plain = `.innerText.replace(/\s+/g, " ").trim()`
-	if got := read[string](b, `[...document.querySelectorAll(".tile")].map(t => t`+plain+`).join(", ")`); got != "40 Failing, 10 Silent, 10 Never reported, 20 Behind, 10 Suspended, 0 Deleting, 910 Healthy" {
+	if got := read[string](b, `[...document.querySelectorAll(".tile")].map(t => t`+plain+
+		`).join(", ")`); got != "40 Failing, 10 Silent, 10 Never reported, 20 Behind, 10 Suspended, 0 Deleting, 910 "+
+		"Healthy" {
 		t.Errorf("tiles: %s", got)
 	}
 	rows := read[[]string](b, `[...document.querySelectorAll(".runtimes tbody tr")].map(t => t`+plain+`)`)
@@ -179,19 +176,14 @@ func TestPeopleSeeHowTheFleetIs(t *testing.T) {
 	}
 	s.source.put(changed)
 	b.until(`document.querySelector(".runtimes tbody tr").innerText.includes("Failing")`)
-	if got := read[[]string](b, `[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(
-		got,
-		"|",
-	) != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
+	if got := read[[]string](b,
+		`[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(got, "|") != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
 		t.Errorf("after a change: %q", got)
 	}
-	read[bool](
-		b,
-		`(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`,
-	)
+	read[bool](b,
+		`(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
 	b.until(
-		`document.querySelectorAll(".runtimes tbody tr").length === 9 && location.search.includes("health=Healthy") && location.search.includes("q=r-0007")`,
-	)
+		`document.querySelectorAll(".runtimes tbody tr").length === 9 && location.search.includes("health=Healthy") && location.search.includes("q=r-0007")`)
 }
 
 func TestPageIsUsableByKeyboard(t *testing.T) {
@@ -203,13 +195,9 @@ func TestPageIsUsableByKeyboard(t *testing.T) {
 	var order []string
 	for range 15 {
 		b.do(chromedp.KeyEvent(kb.Tab))
-		order = append(
-			order,
-			read[string](
-				b,
-				`(document.activeElement.innerText || document.activeElement.name || "").replace(/\s+/g, " ").trim().slice(0, 16)`,
-			),
-		)
+		order = append(order,
+			read[string](b,
+				`(document.activeElement.innerText || document.activeElement.name || "").replace(/\s+/g, " ").trim().slice(0, 16)`))
 	}
 	want := []string{
 		"Skip to content",
@@ -228,7 +216,8 @@ func TestPageIsUsableByKeyboard(t *testing.T) {
 		"104 Healthy",
 	}
 	for i := range want {
-		if strings.Fields(order[i])[0] != strings.Fields(want[i])[0] && !strings.HasPrefix(order[i], "kyma-pull") && i < 7 {
+		if strings.Fields(order[i])[0] != strings.Fields(want[i])[0] && !strings.HasPrefix(order[i], "kyma-pull") &&
+			i < 7 {
 			t.Fatalf("focus goes over %q, want %q", order, want)
 		}
 	}
@@ -250,13 +239,13 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b.until(live)
 	b.do(chromedp.Click("button[value=approve]"))
 	b.until(
-		`document.querySelector("h1").innerText === "Approve wave rest?" && location.pathname === "/rollouts/keda-regular-4"`,
-	)
+		`document.querySelector("h1").innerText === "Approve wave rest?" && location.pathname === "/rollouts/keda-regular-4"`)
 	if len(s.steered) != 0 {
 		t.Error("the wave is approved without a confirmation")
 	}
 	b.do(chromedp.Click(".confirm button[value=approve]"))
-	b.until(`location.search === "?done=approve" && document.querySelector(".told").innerText === "The wave is approved."`)
+	b.until(
+		`location.search === "?done=approve" && document.querySelector(".told").innerText === "The wave is approved."`)
 	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
 		t.Errorf("approved %v", got.Spec.ApprovedWaves)
 	}
@@ -289,11 +278,14 @@ func TestThemeIsRemembered(t *testing.T) {
 	s := serve(t, sampleFleet(3, false), nil)
 	b.looks(1280, 900, "light")
 	b.do(chromedp.Navigate(s.URL+"/"), chromedp.Click("#theme"), chromedp.Click("#theme"))
-	b.until(`document.documentElement.dataset.theme === "dark" && document.querySelector("#theme").innerText === "Dark theme"`)
+	b.until(
+		`document.documentElement.dataset.theme === "dark" && document.querySelector("#theme").innerText === "Dark theme"`)
 	b.do(chromedp.Navigate(s.URL + "/rollouts"))
-	b.until(`document.documentElement.dataset.theme === "dark" && getComputedStyle(document.body).backgroundColor === "rgb(20, 23, 27)"`)
+	b.until(
+		`document.documentElement.dataset.theme === "dark" && getComputedStyle(document.body).backgroundColor === "rgb(20, 23, 27)"`)
 	b.do(chromedp.Click("#theme"))
-	b.until(`!document.documentElement.dataset.theme && getComputedStyle(document.body).backgroundColor === "rgb(251, 251, 252)"`)
+	b.until(
+		`!document.documentElement.dataset.theme && getComputedStyle(document.body).backgroundColor === "rgb(251, 251, 252)"`)
 }
 
 // looked are the pages that are judged and kept as pictures.
@@ -343,7 +335,8 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 				name := fmt.Sprintf("%s-%s-%d", one.name, scheme, width)
 				b.looks(width, 900, scheme)
 				b.do(chromedp.Navigate(s.URL+one.path), chromedp.WaitReady("#main"))
-				if wider := read[int64](b, `document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
+				if wider := read[int64](b,
+					`document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
 					t.Errorf("%s is %d pixels wider than its window", name, wider)
 				}
 				if bad := read[[]string](b, unreadable); len(bad) > 0 {
@@ -398,29 +391,17 @@ func TestTenThousandRuntimesStayFluent(t *testing.T) {
 	first := time.Now()
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 50`)
-	t.Logf(
-		"10,000 runtimes: first row after %v, model and index %d KiB",
-		time.Since(first).Round(time.Millisecond),
-		(after.HeapAlloc-before.HeapAlloc)>>10,
-	)
+	t.Logf("10,000 runtimes: first row after %v, model and index %d KiB", time.Since(first).Round(time.Millisecond),
+		(after.HeapAlloc-before.HeapAlloc)>>10)
 	b.shoot("ten-thousand", false)
 	began := time.Now()
 	b.do(chromedp.SendKeys("input[name=q]", "r-0999"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10`)
 	took := time.Since(began)
-	nodes, bytes := read[int](
-		b,
-		`document.querySelectorAll("*").length`,
-	), read[int](
-		b,
-		`performance.getEntriesByType("navigation")[0].decodedBodySize`,
-	)
-	t.Logf(
-		"filtered after %v with the wait for typing; %d elements, a page of %d KiB",
-		took.Round(time.Millisecond),
-		nodes,
-		bytes>>10,
-	)
+	nodes, bytes := read[int](b, `document.querySelectorAll("*").length`),
+		read[int](b, `performance.getEntriesByType("navigation")[0].decodedBodySize`)
+	t.Logf("filtered after %v with the wait for typing; %d elements, a page of %d KiB", took.Round(time.Millisecond),
+		nodes, bytes>>10)
 	began = time.Now()
 	const times = 20
 	for range times {

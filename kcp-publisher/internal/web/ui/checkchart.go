@@ -36,7 +36,9 @@ func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 	v := checkView{Wave: wave, CheckSummary: c}
 	largest := 0.0
 	for _, bar := range []chartBar{
-		{Name: "median before", Text: c.MedianBefore, Tone: "idle"}, {Name: "median after", Text: c.Median, Tone: after},
+		{Name: "median before", Text: c.MedianBefore, Tone: "idle"}, {
+			Name: "median after", Text: c.Median, Tone: after,
+		},
 		{Name: "worst before", Text: c.WorstBefore, Tone: "idle"}, {Name: "worst after", Text: c.Worst, Tone: after},
 	} {
 		number, is := rollout.Number(bar.Text)

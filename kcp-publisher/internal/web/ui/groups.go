@@ -126,7 +126,8 @@ func (g grouping) count(runtimes []*fleet.Runtime, q query) []group {
 		}
 	}
 	slices.SortFunc(groups, func(a, b group) int {
-		return cmp.Or(b.Count.Attention()-a.Count.Attention(), b.Count.Total-a.Count.Total, strings.Compare(a.Value, b.Value))
+		return cmp.Or(b.Count.Attention()-a.Count.Attention(), b.Count.Total-a.Count.Total,
+			strings.Compare(a.Value, b.Value))
 	})
 	q.Group = ""
 	for i := range groups {

@@ -36,9 +36,7 @@ type contents struct {
 // of returns the known images, and the number of versions that are being read. It reads in the background, because a
 // large fleet takes longer than a page may.
 func (c *contents) of(
-	runtimes []inventory.Runtime,
-	now time.Time,
-	read func([]inventory.Runtime),
+	runtimes []inventory.Runtime, now time.Time, read func([]inventory.Runtime),
 ) (known map[inventory.Module]inventory.Content, reading int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -65,10 +63,7 @@ func (c *contents) of(
 
 // put ends a reading. Versions that are not in found failed with the problem.
 func (c *contents) put(
-	asked []inventory.Runtime,
-	found map[inventory.Module]inventory.Content,
-	problem string,
-	now time.Time,
+	asked []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
 ) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

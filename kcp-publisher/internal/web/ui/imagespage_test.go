@@ -14,10 +14,7 @@ import (
 const kedaImage = "registry.example/kyma/keda@sha256:1111111111111111111111111111111111111111111111111111111111111111"
 
 // sampleContents knows the images of keda only.
-func sampleContents(
-	_ context.Context,
-	runtimes []inventory.Runtime,
-) (map[inventory.Module]inventory.Content, error) {
+func sampleContents(_ context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error) {
 	found := map[inventory.Module]inventory.Content{}
 	for _, r := range runtimes {
 		for _, m := range r.Modules {

@@ -47,7 +47,9 @@ func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error)
 		return nil, fmt.Errorf("address %q: %w", address, err)
 	}
 	// Browsers share cookies among all ports of a host, so the name contains the port.
-	l := &Local{token: rand.Text(), hosts: []string{address}, cookie: "kyma-pull-ui-" + port, viewer: viewer, next: next}
+	l := &Local{
+		token: rand.Text(), hosts: []string{address}, cookie: "kyma-pull-ui-" + port, viewer: viewer, next: next,
+	}
 	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
 		l.hosts = []string{
 			address,
@@ -94,10 +96,9 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			l.refuse(w)
 			return
 		}
-		http.SetCookie(
-			w,
-			&http.Cookie{Name: l.cookie, Value: l.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode},
-		)
+		http.SetCookie(w, &http.Cookie{
+			Name: l.cookie, Value: l.token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		})
 		w.Header().Set("Referrer-Policy", "no-referrer")
 		w.Header().Set("Cache-Control", "no-store")
 		http.Redirect(w, r, "/", http.StatusSeeOther)

@@ -38,7 +38,8 @@ func holding(all []fleet.Rollout, module, channel, version string) *fleet.Rollou
 	var newest *fleet.Rollout
 	for i := range all {
 		r := &all[i]
-		if r.Spec.Module == module && r.Spec.Channel == channel && (newest == nil || r.Spec.Revision > newest.Spec.Revision) {
+		if r.Spec.Module == module && r.Spec.Channel == channel &&
+			(newest == nil || r.Spec.Revision > newest.Spec.Revision) {
 			newest = r
 		}
 	}
@@ -82,10 +83,9 @@ func (p *pages) modules(w http.ResponseWriter, r asked) {
 func viewModule(m *fleet.Module, rollouts []fleet.Rollout) moduleView {
 	v := moduleView{Module: m}
 	for _, channel := range slices.Sorted(maps.Keys(m.Channels)) {
-		v.Channels = append(
-			v.Channels,
-			channelVersion{channel, m.Channels[channel], holding(rollouts, m.Name, channel, m.Channels[channel])},
-		)
+		v.Channels = append(v.Channels, channelVersion{
+			channel, m.Channels[channel], holding(rollouts, m.Name, channel, m.Channels[channel]),
+		})
 	}
 	for _, version := range m.Versions {
 		for _, n := range version.States {
@@ -107,10 +107,9 @@ func viewVersion(m *fleet.Module, version fleet.ModuleVersion, total int) versio
 		one.Total += n
 		one.States = append(one.States, stateCount{state, n, asked.With("state", string(state))})
 	}
-	slices.SortFunc(
-		one.States,
-		func(a, b stateCount) int { return cmp.Or(b.Count-a.Count, cmp.Compare(a.State, b.State)) },
-	)
+	slices.SortFunc(one.States, func(a, b stateCount) int {
+		return cmp.Or(b.Count-a.Count, cmp.Compare(a.State, b.State))
+	})
 	parts := make([]segment, len(one.States))
 	for i, s := range one.States {
 		parts[i] = segment{Tone: stateTone(s.State), Name: string(s.State), Count: int32(min(s.Count, 1<<30))}

@@ -26,7 +26,10 @@ type origins struct {
 }
 
 // of returns the origins of the modules in a runtime's published bundle.
-func (o *origins) of(ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) ([]bundle.Origin, error)) ([]bundle.Origin, error) {
+func (o *origins) of(
+	ctx context.Context, id string, kyma *v1beta2.Kyma,
+	read func(context.Context, *v1beta2.Kyma) ([]bundle.Origin, error),
+) ([]bundle.Origin, error) {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return nil, nil
 	}
@@ -53,7 +56,9 @@ func (o *origins) of(ctx context.Context, id string, kyma *v1beta2.Kyma, read fu
 }
 
 // chainOf returns the latest bundles of a runtime. A failed read is not cached, so the next page tries again.
-func (o *origins) chainOf(ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) (fleet.Chain, error)) fleet.Chain {
+func (o *origins) chainOf(
+	ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) (fleet.Chain, error),
+) fleet.Chain {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return fleet.Chain{Asked: true}
 	}

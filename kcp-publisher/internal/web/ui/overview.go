@@ -92,7 +92,9 @@ func (p *pages) overview(w http.ResponseWriter, r asked) {
 	page.Done, page.ActAddress = done[r.URL.Query().Get("done")], q.actAddress()
 	page.MayAct = page.Reading == nil && page.Grouped == "" && page.Found.Total > 0 &&
 		p.mayAct(r, client.ObjectKey{Namespace: p.Source.namespace})
-	p.render(w, r, "overview", http.StatusOK, frame{Title: "Fleet", Section: "fleet", Live: r.reading == nil, Body: page})
+	p.render(w, r, "overview", http.StatusOK, frame{
+		Title: "Fleet", Section: "fleet", Live: r.reading == nil, Body: page,
+	})
 }
 
 // list fills in the runtimes of the requested page, or their groups.
@@ -132,7 +134,9 @@ func sortBy(column string, runtimes []*fleet.Runtime) {
 		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int { return cmp.Compare(heard(a), heard(b)) })
 	}
 	if key, isLabel := strings.CutPrefix(column, "label:"); isLabel {
-		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int { return cmp.Compare(a.Labels[key], b.Labels[key]) })
+		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int {
+			return cmp.Compare(a.Labels[key], b.Labels[key])
+		})
 	}
 }
 

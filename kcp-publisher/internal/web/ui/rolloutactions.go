@@ -109,12 +109,8 @@ func (p *pages) steer(w http.ResponseWriter, r asked) {
 	}
 	may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
 	if err != nil || !may {
-		p.showRollout(
-			w,
-			r,
-			http.StatusForbidden,
-			"You may not change this rollout: you need the right to patch it in the control plane.",
-		)
+		p.showRollout(w, r, http.StatusForbidden,
+			"You may not change this rollout: you need the right to patch it in the control plane.")
 		return
 	}
 	var chosen *offer
@@ -130,7 +126,8 @@ func (p *pages) steer(w http.ResponseWriter, r asked) {
 		return
 	case !form.confirmed:
 		p.confirm(w, r, "rollouts", confirmation{
-			Heading: chosen.Title + "?", Effect: chosen.Effect, Button: chosen.Title, Count: int(chosen.Runtimes), Address: address, Back: address, Action: form.action, Wave: form.wave,
+			Heading: chosen.Title + "?", Effect: chosen.Effect, Button: chosen.Title, Count: int(chosen.Runtimes),
+			Address: address, Back: address, Action: form.action, Wave: form.wave,
 		})
 		return
 	}
@@ -139,17 +136,8 @@ func (p *pages) steer(w http.ResponseWriter, r asked) {
 		p.showRollout(w, r, http.StatusConflict, err.Error())
 		return
 	}
-	p.Log.Info(
-		"rollout changed by a viewer",
-		"viewer",
-		r.viewer.Name,
-		"rollout",
-		one.Name,
-		"action",
-		form.action,
-		"wave",
-		form.wave,
-	)
+	p.Log.Info("rollout changed by a viewer", "viewer", r.viewer.Name, "rollout", one.Name, "action", form.action,
+		"wave", form.wave)
 	p.unrecorded(r, result, one.Name)
 	http.Redirect(w, r.Request, address+"?done="+form.action, http.StatusSeeOther)
 }

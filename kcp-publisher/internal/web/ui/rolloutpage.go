@@ -109,13 +109,11 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 			v.Checks = append(v.Checks, viewCheck(wave.Name, check))
 		}
 	}
-	v.Bar = segments(
-		s.Total,
-		segment{Tone: "good", Name: "updated", Count: s.Updated},
+	v.Bar = segments(s.Total, segment{Tone: "good", Name: "updated", Count: s.Updated},
 		segment{Tone: "busy", Name: "in flight", Count: inFlight},
-		segment{Tone: "bad", Name: "failed", Count: s.Failed},
-		segment{Tone: "lost", Name: "deferred", Count: s.Deferred},
-	)
+		segment{Tone: "bad", Name: "failed", Count: s.Failed}, segment{
+			Tone: "lost", Name: "deferred", Count: s.Deferred,
+		})
 	return v
 }
 
@@ -186,39 +184,24 @@ func (p *pages) rollout(w http.ResponseWriter, r asked) {
 func (p *pages) showRollout(w http.ResponseWriter, r asked, status int, trouble string) {
 	one := r.findRollout()
 	if one == nil {
-		p.tell(
-			w,
-			r,
-			http.StatusNotFound,
-			"No such rollout",
-			"No Rollout in namespace "+p.Source.namespace+" is named "+line(100, r.PathValue("name"))+".",
-		)
+		p.tell(w, r, http.StatusNotFound, "No such rollout", "No Rollout in namespace "+p.Source.namespace+" is named "+
+			line(100, r.PathValue("name"))+".")
 		return
 	}
 	page := rolloutPage{rolloutView: viewRollout(one, p.Now()), Done: done[r.URL.Query().Get("done")], Error: trouble}
 	if r.viewer.MaySteer != nil && r.viewer.Steer != nil {
 		may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
 		if err != nil {
-			p.Log.Error(
-				err,
-				"failed to check whether a viewer may change a rollout",
-				"viewer",
-				r.viewer.Name,
-				"rollout",
-				one.Name,
-			)
+			p.Log.Error(err, "failed to check whether a viewer may change a rollout", "viewer", r.viewer.Name,
+				"rollout", one.Name)
 		}
 		if may && err == nil {
 			page.Offered = r.rolloutOffers(one)
 		}
 	}
-	p.render(
-		w,
-		r,
-		"rollout",
-		status,
-		frame{Title: "Rollout " + line(100, one.Name), Section: "rollouts", Live: true, Body: page},
-	)
+	p.render(w, r, "rollout", status, frame{
+		Title: "Rollout " + line(100, one.Name), Section: "rollouts", Live: true, Body: page,
+	})
 }
 
 func (r asked) findRollout() *fleet.Rollout {

@@ -45,7 +45,8 @@ var runtimeActions = []runtimeAction{
 	{
 		"suspend",
 		"Suspend",
-		"Nothing new is published until an operator resumes. The published bundle stays in force, and the agent keeps correcting drift.",
+		"Nothing new is published until an operator resumes. The published bundle stays in force, and the agent " +
+			"keeps correcting drift.",
 		true,
 		func(reason string, _ time.Time) actions.Runtime { return actions.Suspend(reason) },
 	},
@@ -114,11 +115,7 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
 
 // act asks for a confirmation, and acts on the confirmed form. right is the key of the required right.
 func (p *pages) act(
-	w http.ResponseWriter,
-	r asked,
-	right client.ObjectKey,
-	selected []*fleet.Runtime,
-	address, back string,
+	w http.ResponseWriter, r asked, right client.ObjectKey, selected []*fleet.Runtime, address, back string,
 ) {
 	form, ok := p.form(w, r)
 	if !ok {
@@ -130,13 +127,8 @@ func (p *pages) act(
 		p.tell(w, r, http.StatusBadRequest, "Unknown action", "This page supports reconcile, suspend and resume.")
 		return
 	case !p.mayAct(r, right):
-		p.tell(
-			w,
-			r,
-			http.StatusForbidden,
-			"You may not change runtimes",
-			"You need the right to patch Kymas in namespace "+p.Source.namespace+" of the control plane.",
-		)
+		p.tell(w, r, http.StatusForbidden, "You may not change runtimes",
+			"You need the right to patch Kymas in namespace "+p.Source.namespace+" of the control plane.")
 		return
 	case len(selected) > maxSelected:
 		p.tell(
@@ -145,7 +137,8 @@ func (p *pages) act(
 			http.StatusConflict,
 			"Too many runtimes",
 			fmt.Sprintf(
-				"The filter selects %d runtimes, and this page changes at most %d at once. Add a filter, or use kcp-publisher %s with --selector or --all.",
+				"The filter selects %d runtimes, and this page changes at most %d at once. Add a filter, or use "+
+					"kcp-publisher %s with --selector or --all.",
 				len(selected),
 				maxSelected,
 				form.action,
@@ -155,20 +148,16 @@ func (p *pages) act(
 	}
 	chosen := runtimeActions[at]
 	c := confirmation{
-		Heading: chosen.Title + " " + amount(
-			len(selected),
-			selected[0].ID,
-		) + "?", Effect: chosen.effect, Button: chosen.Title, Count: len(selected),
+		Heading: chosen.Title + " " + amount(len(selected), selected[0].ID) + "?", Effect: chosen.effect,
+		Button: chosen.Title, Count: len(selected),
 		Address: address, Back: back, Action: form.action, AskReason: chosen.askReason,
 	}
 	for _, one := range selected[:min(len(selected), maxNamed)] {
 		c.Names = append(c.Names, one.ID)
 	}
 	if form.confirmed && form.count != strconv.Itoa(len(selected)) {
-		c.Error = fmt.Sprintf(
-			"The selection changed and now has %s. Nothing was done yet.",
-			amount(len(selected), selected[0].ID),
-		)
+		c.Error = fmt.Sprintf("The selection changed and now has %s. Nothing was done yet.",
+			amount(len(selected), selected[0].ID))
 		form.confirmed = false
 	}
 	if !form.confirmed {
@@ -176,17 +165,8 @@ func (p *pages) act(
 		return
 	}
 	failed := p.actOn(r, selected, chosen.action(form.reason, p.Now()))
-	p.Log.Info(
-		"runtimes changed by a viewer",
-		"viewer",
-		r.viewer.Name,
-		"action",
-		form.action,
-		"runtimes",
-		len(selected),
-		"failed",
-		len(failed),
-	)
+	p.Log.Info("runtimes changed by a viewer", "viewer", r.viewer.Name, "action", form.action, "runtimes",
+		len(selected), "failed", len(failed))
 	if len(failed) > 0 {
 		p.render(
 			w,

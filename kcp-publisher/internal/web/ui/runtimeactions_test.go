@@ -32,23 +32,24 @@ func TestActionOnARuntimeIsConfirmed(t *testing.T) {
 		t.Fatalf("the confirmation: %d, %d changes\n%s", status, len(s.acted), body)
 	}
 	status, _, header := s.post(t, "/runtimes/r-00001", "action=suspend&confirmed=yes&count=1&reason=rack+moves")
-	if status != http.StatusSeeOther || header.Get("Location") != "/runtimes/r-00001?done=suspend" || len(s.acted) != 1 {
+	if status != http.StatusSeeOther || header.Get("Location") != "/runtimes/r-00001?done=suspend" ||
+		len(s.acted) != 1 {
 		t.Fatalf("the action: %d to %q, %d changes", status, header.Get("Location"), len(s.acted))
 	}
 	if kyma := <-s.acted; kyma.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True ||
 		kyma.Annotations[v1beta2.AnnotationSuspendReason] != "rack moves" {
 		t.Errorf("changed to %v, %v", kyma.Labels, kyma.Annotations)
 	}
-	if _, body, _ := s.get(t, "/runtimes/r-00001?done=suspend"); !strings.Contains(
-		body,
-		"Suspended: nothing new is published.",
-	) {
+	if _, body, _ := s.get(t, "/runtimes/r-00001?done=suspend"); !strings.Contains(body,
+		"Suspended: nothing new is published.") {
 		t.Errorf("the page afterwards:\n%s", body)
 	}
-	if status, body, _ := s.post(t, "/runtimes/nowhere", "action=suspend&confirmed=yes&count=1"); status != http.StatusNotFound {
+	if status, body, _ := s.post(t, "/runtimes/nowhere",
+		"action=suspend&confirmed=yes&count=1"); status != http.StatusNotFound {
 		t.Errorf("an unknown runtime: %d\n%s", status, body)
 	}
-	if status, body, _ := s.post(t, "/runtimes/r-00001", "action=delete&confirmed=yes&count=1"); status != http.StatusBadRequest ||
+	if status, body, _ := s.post(t, "/runtimes/r-00001",
+		"action=delete&confirmed=yes&count=1"); status != http.StatusBadRequest ||
 		len(s.acted) != 0 {
 		t.Errorf("an unknown action: %d\n%s", status, body)
 	}
@@ -61,7 +62,8 @@ func TestActionOnASelectionNamesItsSize(t *testing.T) {
 		!strings.Contains(body, `href="/runtimes/r-00004"`) {
 		t.Fatalf("the confirmation: %d\n%s", status, body)
 	}
-	if status, body, _ := s.post(t, "/runtimes?q=r-0000", "action=reconcile&confirmed=yes&count=9"); status != http.StatusConflict ||
+	if status, body, _ := s.post(t, "/runtimes?q=r-0000",
+		"action=reconcile&confirmed=yes&count=9"); status != http.StatusConflict ||
 		!strings.Contains(body, "The selection changed and now has 10 runtimes.") ||
 		len(s.acted) != 0 {
 		t.Fatalf("a selection that changed: %d, %d changes\n%s", status, len(s.acted), body)
@@ -70,7 +72,8 @@ func TestActionOnASelectionNamesItsSize(t *testing.T) {
 	if status != http.StatusSeeOther || header.Get("Location") != "/?done=reconcile&q=r-0000" || len(s.acted) != 10 {
 		t.Errorf("the action: %d to %q, %d changes", status, header.Get("Location"), len(s.acted))
 	}
-	if status, _, _ := s.post(t, "/runtimes?q=nothing-like-it", "action=reconcile&confirmed=yes&count=0"); status != http.StatusConflict {
+	if status, _, _ := s.post(t, "/runtimes?q=nothing-like-it",
+		"action=reconcile&confirmed=yes&count=0"); status != http.StatusConflict {
 		t.Errorf("an empty selection: %d", status)
 	}
 }
@@ -87,11 +90,8 @@ func TestActionContinuesAfterAFailedRuntime(t *testing.T) {
 
 func TestPageChangesALimitedNumberOfRuntimes(t *testing.T) {
 	s := serve(t, sampleFleet(maxSelected+1, true), nil)
-	want := fmt.Sprintf(
-		"The filter selects %d runtimes, and this page changes at most %d at once.",
-		maxSelected+1,
-		maxSelected,
-	)
+	want := fmt.Sprintf("The filter selects %d runtimes, and this page changes at most %d at once.", maxSelected+1,
+		maxSelected)
 	if status, body, _ := s.post(t, "/runtimes", "action=reconcile"); status != http.StatusConflict ||
 		!strings.Contains(body, want) {
 		t.Errorf("got %d\n%s", status, body)
@@ -112,7 +112,8 @@ func TestViewerCannotChangeRuntimes(t *testing.T) {
 	} {
 		s := serve(t, sampleFleet(5, true), viewer)
 		for _, path := range []string{"/runtimes/r-00001", "/runtimes?q=r-"} {
-			if status, body, _ := s.post(t, path, "action=suspend&confirmed=yes&count=5"); status != http.StatusForbidden {
+			if status, body, _ := s.post(t, path,
+				"action=suspend&confirmed=yes&count=5"); status != http.StatusForbidden {
 				t.Errorf("%s at %s: %d\n%s", name, path, status, body)
 			}
 		}

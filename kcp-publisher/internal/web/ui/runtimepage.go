@@ -56,13 +56,8 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 	id := r.PathValue("id")
 	at, known := r.fleet.byID[id]
 	if !known {
-		p.tell(
-			w,
-			r,
-			http.StatusNotFound,
-			"No such runtime",
-			"No Kyma in namespace "+p.Source.namespace+" has the runtime id "+line(100, id)+".",
-		)
+		p.tell(w, r, http.StatusNotFound, "No such runtime", "No Kyma in namespace "+p.Source.namespace+
+			" has the runtime id "+line(100, id)+".")
 		return
 	}
 	one := &r.fleet.Runtimes[at]
@@ -82,13 +77,9 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 		page.Offered = runtimeOffers(one.Health)
 	}
 	p.history(r, &page)
-	p.render(
-		w,
-		r,
-		"runtime",
-		http.StatusOK,
-		frame{Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page},
-	)
+	p.render(w, r, "runtime", http.StatusOK, frame{
+		Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page,
+	})
 }
 
 // withdrawn reports whether the cause is a version that was taken back, so that no module waits for it.

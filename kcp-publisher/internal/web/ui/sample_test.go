@@ -48,15 +48,23 @@ func sampleFleet(n int, well bool) fleet.Fleet {
 			}
 		}
 		for version, states := range versions {
-			f.Modules[at].Versions = append(f.Modules[at].Versions, fleet.ModuleVersion{Version: version, States: states})
+			f.Modules[at].Versions = append(f.Modules[at].Versions,
+				fleet.ModuleVersion{Version: version, States: states})
 		}
-		slices.SortFunc(f.Modules[at].Versions, func(a, b fleet.ModuleVersion) int { return cmp.Compare(b.Version, a.Version) })
+		slices.SortFunc(f.Modules[at].Versions, func(a, b fleet.ModuleVersion) int {
+			return cmp.Compare(b.Version, a.Version)
+		})
 	}
 	if n > 1 {
 		f.Rollouts = sampleRollouts(well)
 	}
 	if !well {
-		f.Warnings = []fleet.Cause{{Situation: fleet.RootExpiresSoon, Message: "the root of trust expires at 2026-12-10T00:00:00Z", Advice: "Sign the next root with `kcp-publisher keys rotate` before that."}}
+		f.Warnings = []fleet.Cause{
+			{
+				Situation: fleet.RootExpiresSoon, Message: "the root of trust expires at 2026-12-10T00:00:00Z",
+				Advice: "Sign the next root with `kcp-publisher keys rotate` before that.",
+			},
+		}
 	}
 	return f
 }
@@ -68,9 +76,14 @@ func sampleRuntime(i int, well bool) fleet.Runtime {
 		keda = "1.8.0"
 	}
 	r := fleet.Runtime{
-		ID: fmt.Sprintf("r-%05d", i), Namespace: "kcp-system", Kyma: fmt.Sprintf("kyma-%05d", i), Channel: []string{"regular", "regular", "fast"}[i%3],
-		Labels: map[string]string{regionLabel: []string{"eu-central-1", "us-east-1", "ap-south-1"}[i%3], "kyma-project.io/plan": []string{"aws", "gcp"}[i%2]},
-		State:  v1beta2.StateReady, Health: fleet.Healthy, LastReport: &heard, Reporting: true, Published: 1763812000000 + int64(i), InForce: 1763812000000 + int64(i),
+		ID: fmt.Sprintf("r-%05d", i), Namespace: "kcp-system", Kyma: fmt.Sprintf("kyma-%05d", i),
+		Channel: []string{"regular", "regular", "fast"}[i%3],
+		Labels: map[string]string{
+			regionLabel:            []string{"eu-central-1", "us-east-1", "ap-south-1"}[i%3],
+			"kyma-project.io/plan": []string{"aws", "gcp"}[i%2],
+		},
+		State: v1beta2.StateReady, Health: fleet.Healthy, LastReport: &heard, Reporting: true,
+		Published: 1763812000000 + int64(i), InForce: 1763812000000 + int64(i),
 		Agent: "0.9.0", Kubernetes: "v1.36.3", Modules: []fleet.RuntimeModule{
 			{Name: "keda", Channel: "regular", Version: keda, Asked: keda, State: v1beta2.StateReady},
 			{Name: "serverless", Channel: "regular", Version: "2.1.0", Asked: "2.1.0", State: v1beta2.StateReady},
@@ -83,29 +96,55 @@ func sampleRuntime(i int, well bool) fleet.Runtime {
 	switch i % 100 {
 	case 1, 2, 3:
 		r.Health, r.State, r.Since = fleet.Failing, v1beta2.StateError, &began
-		r.Cause = &fleet.Cause{Situation: fleet.ModuleBroken, Message: "module keda is Error: Deployment kyma-system/keda-operator: container keda-operator crashes (CrashLoopBackOff), restarted 14 times", Advice: "See the log of the named workload in the runtime; a version that breaks everywhere is taken back with `kcp-publisher rollout undo`."}
-		r.Modules[0].State, r.Modules[0].Message = v1beta2.StateError, "Deployment kyma-system/keda-operator: container keda-operator crashes (CrashLoopBackOff), restarted 14 times"
+		r.Cause = &fleet.Cause{
+			Situation: fleet.ModuleBroken,
+			Message: "module keda is Error: Deployment kyma-system/keda-operator: container keda-operator crashes " +
+				"(CrashLoopBackOff), restarted 14 times",
+			Advice: "See the log of the named workload in the runtime; a version that breaks everywhere is taken " +
+				"back with `kcp-publisher rollout undo`.",
+		}
+		r.Modules[0].State, r.Modules[0].Message = v1beta2.StateError,
+			"Deployment kyma-system/keda-operator: container keda-operator crashes (CrashLoopBackOff), restarted 14 "+
+				"times"
 		r.Modules[0].Asked = "1.8.0"
 	case 4:
 		r.Health, r.State, r.Since = fleet.Failing, v1beta2.StateError, &began
-		r.Cause = &fleet.Cause{Situation: fleet.BundleKeyUnknown, Message: "the runtime refused the bundle: it is signed with a key that its root of trust does not name", Advice: "Give the runtime the newest root of trust, or publish with a key that its root names."}
+		r.Cause = &fleet.Cause{
+			Situation: fleet.BundleKeyUnknown,
+			Message:   "the runtime refused the bundle: it is signed with a key that its root of trust does not name",
+			Advice:    "Give the runtime the newest root of trust, or publish with a key that its root names.",
+		}
 	case 5:
 		long := noon.Add(-26 * time.Hour)
 		r.Health, r.Reporting, r.LastReport, r.Since = fleet.Silent, false, &long, &long
-		r.Cause = &fleet.Cause{Situation: fleet.NotHeard, Message: "the runtime has not reported for 26h0m0s", Advice: "See whether the agent runs and reaches the registry: `kubectl -n kyma-system logs deploy/skr-agent`."}
+		r.Cause = &fleet.Cause{
+			Situation: fleet.NotHeard, Message: "the runtime has not reported for 26h0m0s",
+			Advice: "See whether the agent runs and reaches the registry: `kubectl -n kyma-system logs " +
+				"deploy/skr-agent`.",
+		}
 	case 6:
-		r.Health, r.Reporting, r.LastReport, r.InForce, r.Agent, r.Kubernetes, r.State = fleet.NeverReported, false, nil, 0, "", "", v1beta2.StateProcessing
-		r.Cause = &fleet.Cause{Situation: fleet.NeverEnrolled, Message: "no agent of this runtime has reported yet", Advice: "Enroll it with `kcp-publisher enroll`, and install the agent with what that prints."}
+		r.Health, r.Reporting, r.LastReport, r.InForce, r.Agent, r.Kubernetes, r.State = fleet.NeverReported, false,
+			nil, 0, "", "", v1beta2.StateProcessing
+		r.Cause = &fleet.Cause{
+			Situation: fleet.NeverEnrolled, Message: "no agent of this runtime has reported yet",
+			Advice: "Enroll it with `kcp-publisher enroll`, and install the agent with what that prints.",
+		}
 		for m := range r.Modules {
 			r.Modules[m].Version, r.Modules[m].State = "", v1beta2.StateProcessing
 		}
 	case 7, 8:
 		r.Health, r.State, r.InForce = fleet.Behind, v1beta2.StateProcessing, r.InForce-5000
-		r.Cause = &fleet.Cause{Situation: fleet.BundlePending, Message: "the newest bundle is published and not in force yet", Advice: "Nothing to do: the agent asks every minute."}
+		r.Cause = &fleet.Cause{
+			Situation: fleet.BundlePending, Message: "the newest bundle is published and not in force yet",
+			Advice: "Nothing to do: the agent asks every minute.",
+		}
 		r.Modules[0].Asked, r.Modules[0].State = "1.8.0", v1beta2.StateProcessing
 	case 9:
 		r.Health = fleet.Suspended
-		r.Cause = &fleet.Cause{Situation: fleet.Suspension, Message: "the Kyma is labeled operator.kyma-project.io/skip-reconciliation", Advice: "Nothing is published until the label is gone."}
+		r.Cause = &fleet.Cause{
+			Situation: fleet.Suspension, Message: "the Kyma is labeled operator.kyma-project.io/skip-reconciliation",
+			Advice: "Nothing is published until the label is gone.",
+		}
 	case 10:
 		r.Modules[0].Held = "rollout keda-regular-4 holds version 1.8.0 back: wave rest has not begun"
 	}
@@ -113,36 +152,51 @@ func sampleRuntime(i int, well bool) fleet.Runtime {
 }
 
 func sampleRollouts(well bool) []fleet.Rollout {
-	started, ready, end, over := metav1.NewTime(noon.Add(-95*time.Minute)), metav1.NewTime(noon.Add(-10*time.Minute)), metav1.NewTime(noon.Add(70*time.Minute)), metav1.NewTime(noon.Add(-50*time.Hour))
+	started, ready, end, over := metav1.NewTime(noon.Add(-95*time.Minute)), metav1.NewTime(noon.Add(-10*time.Minute)),
+		metav1.NewTime(noon.Add(70*time.Minute)), metav1.NewTime(noon.Add(-50*time.Hour))
 	under := fleet.Rollout{
 		Name: "keda-regular-4", Namespace: "kcp-system", Active: true,
-		Spec: v1alpha1.RolloutSpec{Policy: "careful", Module: "keda", Channel: "regular", Revision: 4, From: "1.7.0", To: "1.8.0", Course: v1alpha1.Course{Waves: []v1alpha1.Wave{
-			{Name: "canaries"}, {Name: "tenth", Soak: metav1.Duration{Duration: 30 * time.Minute}}, {Name: "rest", Approval: true},
-		}}},
+		Spec: v1alpha1.RolloutSpec{Policy: "careful", Module: "keda", Channel: "regular", Revision: 4, From: "1.7.0",
+			To: "1.8.0", Course: v1alpha1.Course{Waves: []v1alpha1.Wave{
+				{Name: "canaries"}, {Name: "tenth", Soak: metav1.Duration{Duration: 30 * time.Minute}},
+				{Name: "rest", Approval: true},
+			}}},
 		Status: v1alpha1.RolloutStatus{
-			State: v1alpha1.RolloutProgressing, Message: "wave tenth: is watched before the next one starts", Wave: "2/3 tenth", Progress: "98/1000", Total: 1000, Updated: 98, Failed: 3, Deferred: 2,
+			State: v1alpha1.RolloutProgressing, Message: "wave tenth: is watched before the next one starts",
+			Wave: "2/3 tenth", Progress: "98/1000", Total: 1000, Updated: 98, Failed: 3, Deferred: 2,
 			StartedAt: &started, EstimatedEnd: &end,
 			Waves: []v1alpha1.WaveStatus{
 				{Name: "canaries", State: v1alpha1.WaveProven, Total: 10, Updated: 10},
-				{Name: "tenth", State: v1alpha1.WaveSoaking, Total: 100, Updated: 88, InFlight: 7, Failed: 3, Deferred: 2, ReadyAt: &ready,
+				{Name: "tenth", State: v1alpha1.WaveSoaking, Total: 100, Updated: 88, InFlight: 7, Failed: 3,
+					Deferred: 2, ReadyAt: &ready,
 					Checks: []v1alpha1.CheckSummary{{
 						Name: "latency", Passed: 86, Failed: 1, Inconclusive: 8,
-						Median: "0.23", MedianBefore: "0.21", Worst: "0.92", WorstBefore: "0.25", WorstRuntime: "r-00001",
+						Median: "0.23", MedianBefore: "0.21", Worst: "0.92", WorstBefore: "0.25",
+						WorstRuntime: "r-00001",
 					}}},
 				{Name: "rest", State: v1alpha1.WavePending, Total: 890},
 			},
 			Failures: []v1alpha1.RuntimeFailure{
-				{Runtime: "r-00001", Wave: "tenth", Reason: "it is Error: Deployment kyma-system/keda-operator: container keda-operator crashes"},
+				{
+					Runtime: "r-00001", Wave: "tenth",
+					Reason: "it is Error: Deployment kyma-system/keda-operator: container keda-operator crashes",
+				},
 				{Runtime: "r-00002", Wave: "tenth", Reason: "not ready within 30m0s"},
 			},
 		},
 	}
 	done := fleet.Rollout{
-		Name: "serverless-regular-2", Namespace: "kcp-system", Spec: v1alpha1.RolloutSpec{Policy: "careful", Module: "serverless", Channel: "regular", From: "2.0.0", To: "2.1.0"},
-		Status: v1alpha1.RolloutStatus{State: v1alpha1.RolloutSucceeded, Message: "all waves are through", Total: 1000, Updated: 998, Deferred: 2, StartedAt: &over, FinishedAt: &over},
+		Name: "serverless-regular-2", Namespace: "kcp-system", Spec: v1alpha1.RolloutSpec{
+			Policy: "careful", Module: "serverless", Channel: "regular", From: "2.0.0", To: "2.1.0",
+		},
+		Status: v1alpha1.RolloutStatus{
+			State: v1alpha1.RolloutSucceeded, Message: "all waves are through", Total: 1000, Updated: 998, Deferred: 2,
+			StartedAt: &over, FinishedAt: &over,
+		},
 	}
 	if well {
-		under.Status.Failed, under.Status.Failures, under.Status.Waves[1].Failed, under.Status.Waves[1].Updated = 0, nil, 0, 91
+		under.Status.Failed, under.Status.Failures, under.Status.Waves[1].Failed, under.Status.Waves[1].Updated = 0,
+			nil, 0, 91
 	}
 	return []fleet.Rollout{under, done}
 }
@@ -154,9 +208,13 @@ func sampleKyma(_ context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
 		versions[m.Name] = m.Asked
 	}
 	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: r.Kyma, Namespace: r.Namespace}}
-	kyma.Status.LastOperation = &v1beta2.LastOperation{Operation: "kyma is " + string(r.State), LastUpdateTime: metav1.NewTime(noon.Add(-2 * time.Hour))}
+	kyma.Status.LastOperation = &v1beta2.LastOperation{
+		Operation: "kyma is " + string(r.State), LastUpdateTime: metav1.NewTime(noon.Add(-2 * time.Hour)),
+	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
-		Epoch: 1, Sequence: r.Published, Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", Time: metav1.NewTime(noon.Add(-4 * time.Minute)), Versions: versions,
+		Epoch: 1, Sequence: r.Published,
+		Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+		Time:   metav1.NewTime(noon.Add(-4 * time.Minute)), Versions: versions,
 		Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-4"}},
 	}}
 	if r.InForce != 0 {
@@ -187,11 +245,20 @@ func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 	applied, before := ago(3*time.Hour), ago(50*time.Hour)
 	return []v1beta2.BundleRecord{
-		{Epoch: 1, Sequence: r.Published.Sequence, Digest: r.Published.Digest, Published: r.Published.Time, Changes: []v1beta2.VersionChange{{Module: "keda", From: "1.7.0", To: "1.8.0"}}},
-		{Epoch: 1, Sequence: 1763801000000, Digest: sampleInForce, Published: ago(4 * time.Hour), Applied: &applied, State: v1beta2.StateReady, Commit: sampleCommit,
-			Changes: []v1beta2.VersionChange{{Module: "keda", From: "1.6.0", To: "1.7.0"}, {Module: "mailer", From: "0.3.0"}, {Module: "serverless", To: "2.1.0"}}, More: 2},
-		{Epoch: 1, Sequence: 1763701000000, Digest: sampleRefused, Published: ago(30 * time.Hour), Refused: "Downgrade"},
-		{Epoch: 1, Sequence: 1763601000000, Digest: sampleOldest, Published: ago(51 * time.Hour), Applied: &before, State: v1beta2.StateError, Commit: hostile,
+		{
+			Epoch: 1, Sequence: r.Published.Sequence, Digest: r.Published.Digest, Published: r.Published.Time,
+			Changes: []v1beta2.VersionChange{{Module: "keda", From: "1.7.0", To: "1.8.0"}},
+		},
+		{Epoch: 1, Sequence: 1763801000000, Digest: sampleInForce, Published: ago(4 * time.Hour), Applied: &applied,
+			State: v1beta2.StateReady, Commit: sampleCommit,
+			Changes: []v1beta2.VersionChange{{Module: "keda", From: "1.6.0", To: "1.7.0"},
+				{Module: "mailer", From: "0.3.0"}, {Module: "serverless", To: "2.1.0"}}, More: 2},
+		{
+			Epoch: 1, Sequence: 1763701000000, Digest: sampleRefused, Published: ago(30 * time.Hour),
+			Refused: "Downgrade",
+		},
+		{Epoch: 1, Sequence: 1763601000000, Digest: sampleOldest, Published: ago(51 * time.Hour), Applied: &before,
+			State: v1beta2.StateError, Commit: hostile,
 			Changes: []v1beta2.VersionChange{{Module: hostile, From: hostile, To: hostile}}},
 	}
 }
@@ -200,10 +267,14 @@ func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 func sampleChain(_ context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
 	p := kyma.Status.Runtime.Published
 	signed := func(sequence int64, of string, at time.Time) bundle.BundleIdentity {
-		return bundle.BundleIdentity{Digest: digest.Digest(of), Epoch: 1, Sequence: sequence, IssuedAt: at, ExpiresAt: at.Add(720 * time.Hour), RootVersion: 3,
-			PublisherKey: "RSTxaS7Vbo7ycU1bUnnEaFo2Yd9P7zLYuOeH3SrKXVY=", Source: &bundle.Source{Repository: "https://git.example.org/fleet", Commit: sampleCommit}}
+		return bundle.BundleIdentity{Digest: digest.Digest(of), Epoch: 1, Sequence: sequence, IssuedAt: at,
+			ExpiresAt: at.Add(720 * time.Hour), RootVersion: 3,
+			PublisherKey: "RSTxaS7Vbo7ycU1bUnnEaFo2Yd9P7zLYuOeH3SrKXVY=", Source: &bundle.Source{
+				Repository: "https://git.example.org/fleet", Commit: sampleCommit,
+			}}
 	}
-	return fleet.Chain{Asked: true, Ends: "bundle " + sampleRefused + ": not found in registry.example.org", Bundles: []bundle.BundleIdentity{
-		signed(p.Sequence, p.Digest, p.Time.Time), signed(1763801000000, sampleInForce, noon.Add(-4*time.Hour)),
-	}}, nil
+	return fleet.Chain{Asked: true, Ends: "bundle " + sampleRefused + ": not found in registry.example.org",
+		Bundles: []bundle.BundleIdentity{
+			signed(p.Sequence, p.Digest, p.Time.Time), signed(1763801000000, sampleInForce, noon.Add(-4*time.Hour)),
+		}}, nil
 }

@@ -63,7 +63,9 @@ func newSnapshot(f fleet.Fleet, revision uint64) *snapshot {
 	for i := range s.worstFirst {
 		s.worstFirst[i] = i
 	}
-	slices.SortStableFunc(s.worstFirst, func(a, b int) int { return rank(f.Runtimes[a].Health) - rank(f.Runtimes[b].Health) })
+	slices.SortStableFunc(s.worstFirst, func(a, b int) int {
+		return rank(f.Runtimes[a].Health) - rank(f.Runtimes[b].Health)
+	})
 	return s
 }
 
@@ -105,7 +107,10 @@ func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 			continue
 		}
 		if groups[key] == nil {
-			groups[key] = &causeGroup{Key: key, Health: r.Health, Situation: r.Cause.Situation, Message: r.Cause.Message, Advice: r.Cause.Advice, Example: r.ID}
+			groups[key] = &causeGroup{
+				Key: key, Health: r.Health, Situation: r.Cause.Situation, Message: r.Cause.Message,
+				Advice: r.Cause.Advice, Example: r.ID,
+			}
 		}
 		groups[key].Runtimes++
 	}

@@ -56,10 +56,7 @@ type Source struct {
 
 // NewSource returns a source over a cache of Kymas, Rollouts and ModuleReleaseMetas. The caller runs the cache.
 func NewSource(
-	objects cache.Cache,
-	namespace string,
-	look func(fleet.Input) fleet.Fleet,
-	now func() time.Time,
+	objects cache.Cache, namespace string, look func(fleet.Input) fleet.Fleet, now func() time.Time,
 ) *Source {
 	s := &Source{
 		namespace: namespace,
@@ -92,7 +89,9 @@ func (s *Source) Run(ctx context.Context) error {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { s.mark() }, UpdateFunc: func(any, any) { s.mark() }, DeleteFunc: func(any) { s.mark() },
+			AddFunc: func(any) { s.mark() }, UpdateFunc: func(any, any) { s.mark() }, DeleteFunc: func(any) {
+				s.mark()
+			},
 		}); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}

@@ -23,8 +23,10 @@ const maxText = 600
 
 // texts are the functions for templates.
 var texts = template.FuncMap{
-	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural, "short": shortDigest,
-	"when": when, "stamp": stamp, "words": words, "tone": tone, "bundleTone": bundleTone, "stateTone": stateTone, "rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
+	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural,
+	"short": shortDigest,
+	"when":  when, "stamp": stamp, "words": words, "tone": tone, "bundleTone": bundleTone, "stateTone": stateTone,
+	"rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
 	"ready": ready, "breakable": breakable, "sum": func(a, b int) int { return a + b },
 }
 
@@ -258,10 +260,6 @@ func dict(pairs ...any) map[string]any {
 
 // breakable splits a text, such as the key of a label, after dots and slashes, where a narrow column can break it.
 func breakable(text string) []string {
-	return slices.Collect(
-		strings.FieldsFuncSeq(
-			strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text),
-			func(r rune) bool { return r == 0 },
-		),
-	)
+	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text),
+		func(r rune) bool { return r == 0 }))
 }

@@ -15,8 +15,11 @@ func TestRuntimePageShowsItsLastBundles(t *testing.T) {
 	at := 0
 	for _, want := range []string{
 		"waits for the runtime", "keda 1.7.0 → 1.8.0",
-		"In force, published", "in force, Ready", "keda 1.6.0 → 1.7.0, mailer removed, serverless 2.1.0, and 2 other modules", "RSTxaS7Vbo7ycU1bUnnEaFo2Yd9P7zLYuOeH3SrKXVY", "version 3", sampleCommit,
-		"refused: Downgrade", "Not verified", "not found in registry.example.org", "was applied, Error", "&lt;script&gt;",
+		"In force, published", "in force, Ready",
+		"keda 1.6.0 → 1.7.0, mailer removed, serverless 2.1.0, and 2 other modules",
+		"RSTxaS7Vbo7ycU1bUnnEaFo2Yd9P7zLYuOeH3SrKXVY", "version 3", sampleCommit,
+		"refused: Downgrade", "Not verified", "not found in registry.example.org", "was applied, Error",
+		"&lt;script&gt;",
 	} {
 		next := strings.Index(body[at:], want)
 		if next < 0 {
@@ -33,10 +36,8 @@ func TestRuntimePageShowsItsLastBundles(t *testing.T) {
 		"r-00099": `<li class="good"><h3>`,
 	} {
 		_, body, _ := s.get(t, "/runtimes/"+runtime)
-		if _, timeline, _ := strings.Cut(body, `<ol class="timeline">`); !strings.HasPrefix(
-			strings.TrimSpace(timeline),
-			want,
-		) {
+		if _, timeline, _ := strings.Cut(body, `<ol class="timeline">`); !strings.HasPrefix(strings.TrimSpace(timeline),
+			want) {
 			t.Errorf("%s: want %s first in the timeline:\n%.300s", runtime, want, timeline)
 		}
 	}

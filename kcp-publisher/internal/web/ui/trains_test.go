@@ -29,8 +29,10 @@ func sampleTrains(context.Context, string) ([]v1alpha1.PromotionPolicy, error) {
 				{Name: "serverless-with-a-rather-long-name", Versions: []v1alpha1.TrainVersion{
 					{Channel: "dev", Version: "1.8.0", Since: ago(50 * time.Hour), Reason: v1alpha1.WaitPromoted},
 					{
-						Channel: "fast", Version: "1.8.0", Since: ago(90 * time.Minute), Reason: v1alpha1.WaitTimeNotReached,
-						Message: "its time in the channel is not over", Arrival: &metav1.Time{Time: noon.Add(26 * time.Hour)},
+						Channel: "fast", Version: "1.8.0", Since: ago(90 * time.Minute),
+						Reason:  v1alpha1.WaitTimeNotReached,
+						Message: "its time in the channel is not over",
+						Arrival: &metav1.Time{Time: noon.Add(26 * time.Hour)},
 					},
 					{Channel: "regular", Version: "1.7.0", Since: ago(77 * time.Hour), Reason: v1alpha1.WaitArrived},
 				}},

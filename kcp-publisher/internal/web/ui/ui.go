@@ -124,13 +124,8 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 		may, err := viewer.MaySee(r.Context(), p.Source.namespace)
 		if err != nil {
 			p.Log.Error(err, "failed to check whether a viewer may see the fleet", "viewer", viewer.Name)
-			p.tell(
-				w,
-				page,
-				http.StatusServiceUnavailable,
-				"Cannot check your permissions",
-				"The control plane did not respond. Try again in a moment.",
-			)
+			p.tell(w, page, http.StatusServiceUnavailable, "Cannot check your permissions",
+				"The control plane did not respond. Try again in a moment.")
 			return
 		}
 		if !may {
@@ -139,7 +134,8 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 				page,
 				http.StatusForbidden,
 				"You may not see this fleet",
-				"You need the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+" of the control plane.",
+				"You need the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+
+					" of the control plane.",
 			)
 			return
 		}
@@ -149,13 +145,8 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 				serve(w, page)
 				return
 			}
-			p.tell(
-				w,
-				page,
-				http.StatusServiceUnavailable,
-				"Reading the control plane",
-				"The fleet appears as soon as it is read.",
-			)
+			p.tell(w, page, http.StatusServiceUnavailable, "Reading the control plane",
+				"The fleet appears as soon as it is read.")
 			return
 		}
 		serve(w, page)

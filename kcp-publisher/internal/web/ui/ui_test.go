@@ -56,7 +56,8 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 	if viewer == nil {
 		yes := func(context.Context, string) (bool, error) { return true, nil }
 		viewer = &Viewer{
-			Name: "ada@example.org", MaySee: yes, MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
+			Name: "ada@example.org", MaySee: yes,
+			MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
 			Steer: func(_ context.Context, key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
 				return s.steer(key, action)
 			},
@@ -154,9 +155,11 @@ func send(t testing.TB, request *http.Request) (int, string, http.Header) {
 }
 
 func TestEveryPageRendersForEveryFleet(t *testing.T) {
-	for name, f := range map[string]fleet.Fleet{"empty": {}, "one": sampleFleet(1, true), "well": sampleFleet(200, true), "in trouble": sampleFleet(200, false)} {
+	for name, f := range map[string]fleet.Fleet{"empty": {}, "one": sampleFleet(1, true),
+		"well": sampleFleet(200, true), "in trouble": sampleFleet(200, false)} {
 		s := serve(t, f, nil)
-		for _, path := range []string{"/", "/?q=r-0001", "/?group=channel", "/?group=label:" + regionLabel, "/?module=keda&group=version", "/?page=99", "/?sort=report", "/rollouts", "/modules"} {
+		for _, path := range []string{"/", "/?q=r-0001", "/?group=channel", "/?group=label:" + regionLabel,
+			"/?module=keda&group=version", "/?page=99", "/?sort=report", "/rollouts", "/modules"} {
 			if status, body, _ := s.get(t, path); status != http.StatusOK || !strings.Contains(body, "</html>") {
 				t.Errorf("%s fleet, %s: %d\n%s", name, path, status, body)
 			}
@@ -176,7 +179,9 @@ func TestEveryPageRendersForEveryFleet(t *testing.T) {
 func TestFirstScreenShowsTheMostUrgentProblems(t *testing.T) {
 	s := serve(t, sampleFleet(1000, false), nil)
 	_, body, _ := s.get(t, "/")
-	for _, want := range []string{"60 of 1,000 runtimes need attention", "Deployment kyma-system/keda-operator: container keda-operator crashes", "root of trust expires at 2026-12-10", "keda-regular-4", "1–50 of 1,000"} {
+	for _, want := range []string{"60 of 1,000 runtimes need attention",
+		"Deployment kyma-system/keda-operator: container keda-operator crashes", "root of trust expires at 2026-12-10",
+		"keda-regular-4", "1–50 of 1,000"} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the page does not say %q", want)
 		}
@@ -204,8 +209,10 @@ func TestFiltersNarrowTheList(t *testing.T) {
 		return o.Found.Total
 	}
 	for address, want := range map[string]int{
-		"": 1000, "health=Failing": 40, "health=Failing&module=keda&state=Error": 30, "q=R-0001": 10, "channel=fast": 333, "module=keda&version=-": 10,
-		"module=keda&version=1.8.0": 300, "label=" + regionLabel + "%3Deu-central-1": 334, "label=nobody": 0, "agent=-": 10, "health=nonsense": 0, "q=CrashLoop": 30,
+		"": 1000, "health=Failing": 40, "health=Failing&module=keda&state=Error": 30, "q=R-0001": 10,
+		"channel=fast": 333, "module=keda&version=-": 10,
+		"module=keda&version=1.8.0": 300, "label=" + regionLabel + "%3Deu-central-1": 334, "label=nobody": 0,
+		"agent=-": 10, "health=nonsense": 0, "q=CrashLoop": 30,
 		"cause=" + s.causes[0].Key: 30,
 	} {
 		if got := count(address); got != want {
@@ -233,7 +240,9 @@ func TestTextsOfRuntimesStayTexts(t *testing.T) {
 	}
 	f.Modules[0].Name = hostile
 	s := serve(t, f, nil)
-	for _, path := range []string{"/", "/?q=" + url.QueryEscape(hostile), "/?group=module", "/?group=channel&label=" + url.QueryEscape(hostile), "/runtimes/" + url.PathEscape(hostile), "/rollouts", "/rollouts/keda-regular-4", "/modules", "/images", "/runtimes/nobody" + url.PathEscape(hostile)} {
+	for _, path := range []string{"/", "/?q=" + url.QueryEscape(hostile), "/?group=module",
+		"/?group=channel&label=" + url.QueryEscape(hostile), "/runtimes/" + url.PathEscape(hostile), "/rollouts",
+		"/rollouts/keda-regular-4", "/modules", "/images", "/runtimes/nobody" + url.PathEscape(hostile)} {
 		_, body, _ := s.get(t, path)
 		for _, never := range []string{"<script>document", "<img", "\u202e", "\x1b"} {
 			if strings.Contains(body, never) {
@@ -258,7 +267,8 @@ func TestUsersSeeOnlyTheirRights(t *testing.T) {
 		"rights that nobody can ask": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
 	} {
 		s := serve(t, sampleFleet(5, true), c.viewer)
-		for _, path := range []string{"/", "/live", "/rollouts", "/runtimes/r-00001", "/modules", "/images", "/nowhere"} {
+		for _, path := range []string{"/", "/live", "/rollouts", "/runtimes/r-00001", "/modules", "/images",
+			"/nowhere"} {
 			if status, body, _ := s.get(t, path); status != c.status || strings.Contains(body, "r-00001") {
 				t.Errorf("%s at %s: %d\n%s", name, path, status, body)
 			}
@@ -268,12 +278,8 @@ func TestUsersSeeOnlyTheirRights(t *testing.T) {
 
 func TestRolloutActionsNeedTheRight(t *testing.T) {
 	post := func(s *served, form string, header ...string) (int, string) {
-		request, err := http.NewRequestWithContext(
-			t.Context(),
-			http.MethodPost,
-			s.URL+"/rollouts/keda-regular-4",
-			strings.NewReader(form),
-		)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/rollouts/keda-regular-4",
+			strings.NewReader(form))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -285,10 +291,12 @@ func TestRolloutActionsNeedTheRight(t *testing.T) {
 		return status, body
 	}
 	s := serve(t, sampleFleet(100, false), nil)
-	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site", "cross-site"); status != http.StatusForbidden {
+	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site",
+		"cross-site"); status != http.StatusForbidden {
 		t.Errorf("another site's page approves: %d", status)
 	}
-	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Origin", "https://evil.example"); status != http.StatusForbidden {
+	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Origin",
+		"https://evil.example"); status != http.StatusForbidden {
 		t.Errorf("another origin approves: %d", status)
 	}
 	if status, body := post(s, "confirmed=yes&action=approve&wave=canaries"); status != http.StatusConflict ||
@@ -311,7 +319,8 @@ func TestRolloutActionsNeedTheRight(t *testing.T) {
 	if len(s.steered) != 0 {
 		t.Fatal("the rollout was changed")
 	}
-	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site", "same-origin"); status != http.StatusSeeOther {
+	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site",
+		"same-origin"); status != http.StatusSeeOther {
 		t.Errorf("approve: %d", status)
 	}
 	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
@@ -398,9 +407,9 @@ func TestPageReceivesChangesOverALimitedStream(t *testing.T) {
 }
 
 func TestWorkstationServesOnlyItsSecretAddress(t *testing.T) {
-	page := http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, viewerOf(r.Context()).Name) },
-	)
+	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, viewerOf(r.Context()).Name)
+	})
 	local, err := NewLocal(page, "127.0.0.1:8123", &Viewer{Name: "ada"})
 	if err != nil {
 		t.Fatal(err)
@@ -485,10 +494,8 @@ func TestFirstPageIsShownDuringTheStart(t *testing.T) {
 
 func TestKeysOfLabelsBreakBetweenTheirParts(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
-	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(
-		body,
-		"Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>",
-	) {
+	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(body,
+		"Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>") {
 		t.Errorf("the header is not breakable:\n%s", body)
 	}
 }

@@ -15,14 +15,8 @@ func TestLabelColumnsShowAndSortLabels(t *testing.T) {
 	if strings.Contains(plain, `class="c-label`) || !strings.Contains(plain, `<option value="`+regionLabel+`">`) {
 		t.Error("the page shows a label that is not selected, or does not offer it")
 	}
-	_, page, _ := s.get(
-		t,
-		"/?column="+url.QueryEscape(
-			regionLabel+",kyma-project.io/plan,more",
-		)+"&sort="+url.QueryEscape(
-			"label:"+regionLabel,
-		),
-	)
+	_, page, _ := s.get(t, "/?column="+url.QueryEscape(regionLabel+",kyma-project.io/plan,more")+"&sort="+
+		url.QueryEscape("label:"+regionLabel))
 	_, table, _ := strings.Cut(page, `<table class="list runtimes">`)
 	if n := strings.Count(table, `<th scope="col" class="c-label`); n != maxColumns {
 		t.Errorf("%d columns of labels, want %d", n, maxColumns)
@@ -62,8 +56,7 @@ func TestViewIsSavedInTheBrowser(t *testing.T) {
 	b.until(live + ` && ` + names + ` === "<b>Failing</b>"`)
 	b.do(chromedp.Click("#views li a"))
 	b.until(
-		`location.search.includes("health=Failing") && document.querySelectorAll(".runtimes tbody tr").length === 8`,
-	)
+		`location.search.includes("health=Failing") && document.querySelectorAll(".runtimes tbody tr").length === 8`)
 	b.do(chromedp.Click("#views li button"))
 	b.until(names + ` === ""`)
 	b.do(chromedp.Navigate(s.URL + "/"))

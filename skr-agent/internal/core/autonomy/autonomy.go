@@ -47,18 +47,18 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 		want, problem := choose(module, cmp.Or(module.Channel, kyma.Spec.Channel), have, b.State.Offers)
 		if want != nil {
 			own.State.Manifests = append(own.State.Manifests, *want)
-			own.Statement.Predicate.Removals = slices.DeleteFunc(
-				own.Statement.Predicate.Removals,
-				func(name string) bool { return name == module.Name },
-			)
+			own.Statement.Predicate.Removals = slices.DeleteFunc(own.Statement.Predicate.Removals,
+				func(name string) bool { return name == module.Name })
 		}
 		if problem != "" {
 			own.State.Problems = append(own.State.Problems, bundle.Problem{
-				Module: module.Name, Channel: cmp.Or(module.Channel, kyma.Spec.Channel), State: v1beta2.StateWarning, Message: problem,
+				Module: module.Name, Channel: cmp.Or(module.Channel, kyma.Spec.Channel), State: v1beta2.StateWarning,
+				Message: problem,
 			})
 		}
 		if want != nil &&
-			(published == nil || published.Version != want.Version || published.Channel != want.Channel || published.Unmanaged != want.Unmanaged) {
+			(published == nil || published.Version != want.Version || published.Channel != want.Channel ||
+				published.Unmanaged != want.Unmanaged) {
 			followed.Decided = append(followed.Decided, module.Name)
 		}
 	}
@@ -96,7 +96,9 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 	}
 	limited := bundle.LimitRequest(kyma.Spec.Modules, func(module string) bool {
 		return mandatory[module] ||
-			slices.ContainsFunc(b.State.Offers, func(m bundle.Manifest) bool { return m.Module == module && mandatory[m.Name] })
+			slices.ContainsFunc(b.State.Offers, func(m bundle.Manifest) bool {
+				return m.Module == module && mandatory[m.Name]
+			})
 	})
 	return &limited
 }
@@ -104,10 +106,7 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 // keep returns the bundle as it is, except for the runtime's own choices since then: a newer version stays, and a
 // module that the Kyma no longer names goes.
 func keep(
-	b *bundle.Bundle,
-	versions map[string]string,
-	asked *bundle.OwnRequest,
-	installed []v1beta2.Manifest,
+	b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest, installed []v1beta2.Manifest,
 ) Followed {
 	own := *b
 	followed := Followed{Bundle: &own}
@@ -123,7 +122,8 @@ func keep(
 			own.State.Manifests[i] = *withPolicy(have, asked.PolicyFor(m.Module))
 		}
 		own.State.Problems = append(own.State.Problems, bundle.Problem{
-			Module: m.Module, Channel: m.Channel, State: v1beta2.StateWarning, Message: stays(m.Module, have.Version, "in the bundle in force", m.Version),
+			Module: m.Module, Channel: m.Channel, State: v1beta2.StateWarning,
+			Message: stays(m.Module, have.Version, "in the bundle in force", m.Version),
 		})
 		followed.Decided = append(followed.Decided, m.Module)
 	}
@@ -181,7 +181,8 @@ func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string 
 		switch {
 		case !known:
 			versions[module] = version
-		case bundle.Older(published, version) && !b.Statement.Predicate.GoesBack(module, version, published) && offered(b, module, version) != nil:
+		case bundle.Older(published, version) && !b.Statement.Predicate.GoesBack(module, version, published) &&
+			offered(b, module, version) != nil:
 			versions[module] = version
 		}
 	}
@@ -241,16 +242,11 @@ func choose(module v1beta2.Module, channel string, have has, offers []bundle.Man
 	}
 	switch {
 	case offer == nil:
-		return withPolicy(
-				have.manifest,
-				module.CustomResourcePolicy,
-			), fmt.Sprintf(
-				"module %s: the last bundle offers none %s: waiting for the control plane",
-				module.Name,
-				wish,
-			)
+		return withPolicy(have.manifest, module.CustomResourcePolicy),
+			fmt.Sprintf("module %s: the last bundle offers none %s: waiting for the control plane", module.Name, wish)
 	case bundle.Older(offer.Version, have.version):
-		return withPolicy(have.manifest, module.CustomResourcePolicy), stays(module.Name, have.version, wish, offer.Version)
+		return withPolicy(have.manifest, module.CustomResourcePolicy),
+			stays(module.Name, have.version, wish, offer.Version)
 	}
 	chosen := *offer
 	if pin != "" {

@@ -66,7 +66,8 @@ func said(f Followed) string {
 	return strings.Join(parts, "; ")
 }
 
-const mandatoryRemark = "module watcher is mandatory and installed without a request: remove it from spec.modules, which has no effect on it"
+const mandatoryRemark = "module watcher is mandatory and installed without a request: remove it from spec.modules, " +
+	"which has no effect on it"
 
 // TestOwnKymaCannotReachMandatoryModules covers the ways to a mandatory module other than its name in the bundle: an
 // installed Manifest that the bundle no longer has, the policy of a newer version that is kept, and another module
@@ -111,33 +112,71 @@ func TestRuntimeFollowsItsOwnKyma(t *testing.T) {
 		modules []v1beta2.Module
 		want    string
 	}{
-		"the same wish":                     {[]v1beta2.Module{keda}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"another module":                    {[]v1beta2.Module{keda, module("nats", "")}, "keda@1.7.0; nats@2.0.0; watcher@1.0.0; removes [gone]; decided [nats]"},
-		"another channel":                   {[]v1beta2.Module{module("keda", "fast")}, "keda@1.8.0; watcher@1.0.0; removes [gone]; decided [keda]"},
-		"an older channel":                  {[]v1beta2.Module{module("keda", "old")}, `keda@1.7.0; watcher@1.0.0; ! module keda: stays at version 1.7.0: at channel "old" there is 1.6.0, which is older; removes [gone]; decided []`},
-		"a channel without it":              {[]v1beta2.Module{module("keda", "slow")}, `keda@1.7.0; watcher@1.0.0; ! module keda: the last bundle offers none at channel "slow": waiting for the control plane; removes [gone]; decided []`},
-		"a module without an offer":         {[]v1beta2.Module{keda, module("moon", "")}, `keda@1.7.0; watcher@1.0.0; ! module moon: the last bundle offers none at channel "regular": waiting for the control plane; removes [gone]; decided []`},
-		"fewer modules":                     {nil, "watcher@1.0.0; removes [gone keda]; decided [keda]"},
-		"a removed one after all":           {[]v1beta2.Module{keda, module("gone", "")}, "gone@3.0.0; keda@1.7.0; watcher@1.0.0; removes []; decided [gone]"},
-		"unmanaged":                         {[]v1beta2.Module{unmanaged}, "keda@1.7.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]"},
-		"unmanaged and not there":           {[]v1beta2.Module{keda, {Name: "nats"}}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"one version":                       {[]v1beta2.Module{keda, pinned}, "keda@1.7.0; nats@2.1.0; watcher@1.0.0; removes [gone]; decided [nats]"},
-		"a version without an offer":        {[]v1beta2.Module{keda, unknown}, "keda@1.7.0; watcher@1.0.0; ! module nats: the last bundle offers none in version 9.9.9: waiting for the control plane; removes [gone]; decided []"},
-		"a mandatory module unmanaged":      {[]v1beta2.Module{keda, {Name: "watcher"}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
-		"a mandatory module without its CR": {[]v1beta2.Module{keda, {Name: "watcher", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
-		"a mandatory module in a channel":   {[]v1beta2.Module{keda, module("watcher", "fast")}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []"},
-		"without its default CR":            {[]v1beta2.Module{keda, ignored}, "keda@1.7.0; nats@2.1.0 without CR; watcher@1.0.0; removes [gone]; decided [nats]"},
+		"the same wish": {
+			[]v1beta2.Module{keda}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []",
+		},
+		"another module": {
+			[]v1beta2.Module{keda, module("nats", "")},
+			"keda@1.7.0; nats@2.0.0; watcher@1.0.0; removes [gone]; decided [nats]",
+		},
+		"another channel": {
+			[]v1beta2.Module{module("keda", "fast")}, "keda@1.8.0; watcher@1.0.0; removes [gone]; decided [keda]",
+		},
+		"an older channel": {
+			[]v1beta2.Module{module("keda", "old")},
+			`keda@1.7.0; watcher@1.0.0; ! module keda: stays at version 1.7.0: at channel "old" there is 1.6.0, which is older; removes [gone]; decided []`,
+		},
+		"a channel without it": {
+			[]v1beta2.Module{module("keda", "slow")},
+			`keda@1.7.0; watcher@1.0.0; ! module keda: the last bundle offers none at channel "slow": waiting for the control plane; removes [gone]; decided []`,
+		},
+		"a module without an offer": {
+			[]v1beta2.Module{keda, module("moon", "")},
+			`keda@1.7.0; watcher@1.0.0; ! module moon: the last bundle offers none at channel "regular": waiting for the control plane; removes [gone]; decided []`,
+		},
+		"fewer modules": {nil, "watcher@1.0.0; removes [gone keda]; decided [keda]"},
+		"a removed one after all": {
+			[]v1beta2.Module{keda, module("gone", "")},
+			"gone@3.0.0; keda@1.7.0; watcher@1.0.0; removes []; decided [gone]",
+		},
+		"unmanaged": {
+			[]v1beta2.Module{unmanaged}, "keda@1.7.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]",
+		},
+		"unmanaged and not there": {
+			[]v1beta2.Module{keda, {Name: "nats"}}, "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []",
+		},
+		"one version": {
+			[]v1beta2.Module{keda, pinned}, "keda@1.7.0; nats@2.1.0; watcher@1.0.0; removes [gone]; decided [nats]",
+		},
+		"a version without an offer": {
+			[]v1beta2.Module{keda, unknown},
+			"keda@1.7.0; watcher@1.0.0; ! module nats: the last bundle offers none in version 9.9.9: waiting for the " +
+				"control plane; removes [gone]; decided []",
+		},
+		"a mandatory module unmanaged": {
+			[]v1beta2.Module{keda, {Name: "watcher"}}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark +
+				"; removes [gone]; decided []",
+		},
+		"a mandatory module without its CR": {
+			[]v1beta2.Module{keda, {Name: "watcher", Managed: true, CustomResourcePolicy: v1beta2.PolicyIgnore}},
+			"keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark + "; removes [gone]; decided []",
+		},
+		"a mandatory module in a channel": {
+			[]v1beta2.Module{keda, module("watcher", "fast")}, "keda@1.7.0; watcher@1.0.0; ! " + mandatoryRemark +
+				"; removes [gone]; decided []",
+		},
+		"without its default CR": {
+			[]v1beta2.Module{keda, ignored},
+			"keda@1.7.0; nats@2.1.0 without CR; watcher@1.0.0; removes [gone]; decided [nats]",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := last()
 			if got := said(Follow(b, asking(c.modules...), nil)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
-			if !slices.EqualFunc(
-				b.State.Manifests,
-				last().State.Manifests,
-				func(x, y bundle.Manifest) bool { return x.Version == y.Version && x.Unmanaged == y.Unmanaged },
-			) ||
+			if !slices.EqualFunc(b.State.Manifests, last().State.Manifests,
+				func(x, y bundle.Manifest) bool { return x.Version == y.Version && x.Unmanaged == y.Unmanaged }) ||
 				!slices.Equal(b.Statement.Predicate.Removals, last().Statement.Predicate.Removals) {
 				t.Error("the bundle itself was changed")
 			}
@@ -161,7 +200,8 @@ func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 		kyma *v1beta2.Kyma
 	}{
 		"no autonomy": {off, wish}, "the control plane has answered": {last(), answered}, "no Kyma": {last(), nil},
-		"a Kyma that is being deleted": {last(), deleted}, "the last bundle": {farewell, wish}, "a runtime that is being taken over": {taken, wish}, "no bundle": {nil, wish},
+		"a Kyma that is being deleted": {last(), deleted}, "the last bundle": {farewell, wish},
+		"a runtime that is being taken over": {taken, wish}, "no bundle": {nil, wish},
 	} {
 		if got := Follow(c.b, c.kyma, nil); got.Bundle != c.b || len(got.Decided) != 0 {
 			t.Errorf("%s: follows %+v", name, got)
@@ -173,10 +213,9 @@ func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 func installed(all ...string) (manifests []v1beta2.Manifest) {
 	for _, one := range all {
 		name, version, _ := strings.Cut(one, "@")
-		manifests = append(
-			manifests,
-			v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta2.ManifestSpec{Version: version}},
-		)
+		manifests = append(manifests, v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1beta2.ManifestSpec{Version: version},
+		})
 	}
 	return manifests
 }
@@ -197,18 +236,23 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 		want      string
 	}{
 		"back to the request of the bundle": {nil, answered.Modules, installed("keda@1.8.0"),
-			"keda@1.8.0; watcher@1.0.0; " + stays + "in the bundle in force there is 1.7.0, which is older; removes [gone]; decided [keda]"},
+			"keda@1.8.0; watcher@1.0.0; " + stays +
+				"in the bundle in force there is 1.7.0, which is older; removes [gone]; decided [keda]"},
 		"to an older channel": {nil, []v1beta2.Module{module("keda", "old")}, installed("keda@1.8.0"),
-			"keda@1.8.0; watcher@1.0.0; " + stays + `at channel "old" there is 1.6.0, which is older; removes [gone]; decided [keda]`},
+			"keda@1.8.0; watcher@1.0.0; " + stays +
+				`at channel "old" there is 1.6.0, which is older; removes [gone]; decided [keda]`},
 		"to a channel without it": {nil, []v1beta2.Module{module("keda", "slow")}, installed("keda@1.8.0"),
 			`keda@1.8.0; watcher@1.0.0; ! module keda: the last bundle offers none at channel "slow": waiting for the control plane; removes [gone]; decided [keda]`},
 		"back, without its default CR": {nil, []v1beta2.Module{ignoring}, installed("keda@1.8.0"),
-			"keda@1.8.0 without CR; watcher@1.0.0; " + stays + `at channel "regular" there is 1.7.0, which is older; removes [gone]; decided [keda]`},
+			"keda@1.8.0 without CR; watcher@1.0.0; " + stays +
+				`at channel "regular" there is 1.7.0, which is older; removes [gone]; decided [keda]`},
 		"unmanaged as it is installed": {nil, []v1beta2.Module{unmanaged}, installed("keda@1.8.0"),
 			"keda@1.8.0 unmanaged; watcher@1.0.0; removes [gone]; decided [keda]"},
-		"a module that the bundle does not have": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")}, installed("keda@1.7.0", "nats@2.1.0"),
+		"a module that the bundle does not have": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")},
+			installed("keda@1.7.0", "nats@2.1.0"),
 			`keda@1.7.0; nats@2.1.0; watcher@1.0.0; ! module nats: stays at version 2.1.0: at channel "regular" there is 2.0.0, which is older; removes [gone]; decided [nats]`},
-		"a withdrawn version of a module that the bundle does not have": {nil, []v1beta2.Module{module("keda", ""), module("nats", "")}, installed("nats@2.2.0"),
+		"a withdrawn version of a module that the bundle does not have": {nil,
+			[]v1beta2.Module{module("keda", ""), module("nats", "")}, installed("nats@2.2.0"),
 			`keda@1.7.0; watcher@1.0.0; ! module nats: stays at version 2.2.0: at channel "regular" there is 2.0.0, which is older; removes [gone]; decided []`},
 		"a version that was never offered is ignored": {nil, answered.Modules, installed("keda@9.9.9"),
 			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
@@ -217,11 +261,13 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 		"a rollback that the statement names": {func(b *bundle.Bundle) {
 			b.Statement.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}
 		}, answered.Modules, installed("keda@1.8.0"), "keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
-		"a module that was chosen and is not asked for any more": {nil, answered.Modules, installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
+		"a module that was chosen and is not asked for any more": {nil, answered.Modules,
+			installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
 			"keda@1.7.0; watcher@1.0.0; removes [gone nats]; decided [nats]"},
 		"the same with another wish": {nil, nil, installed("keda@1.7.0", "nats@2.0.0", "watcher@1.0.0"),
 			"watcher@1.0.0; removes [gone keda nats]; decided [keda nats]"},
-		"a module that was never on offer is left to the control plane": {nil, answered.Modules, installed("keda@1.7.0", "stray@1.0.0"),
+		"a module that was never on offer is left to the control plane": {nil, answered.Modules,
+			installed("keda@1.7.0", "stray@1.0.0"),
 			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +289,8 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 }
 
 func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
-	want := "keda@1.8.0; watcher@1.0.0; ! module keda: stays at version 1.8.0: in the bundle in force there is 1.7.0, which is older; removes [gone]; decided [keda]"
+	want := "keda@1.8.0; watcher@1.0.0; ! module keda: stays at version 1.8.0: in the bundle in force there is " +
+		"1.7.0, which is older; removes [gone]; decided [keda]"
 	if got := said(Follow(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -254,7 +301,8 @@ func TestRequestsAreComparedByContent(t *testing.T) {
 	b.Statement.Predicate.KymaSpec = bundle.WishDigest(asking(module("keda", "")).Spec)
 	replaced := asking(module("nats", ""))
 	replaced.Generation = 1 // that of the bundle
-	if got, want := said(Follow(b, replaced, nil)), "nats@2.0.0; watcher@1.0.0; removes [gone keda]; decided [keda nats]"; got != want {
+	if got, want := said(Follow(b, replaced, nil)),
+		"nats@2.0.0; watcher@1.0.0; removes [gone keda]; decided [keda nats]"; got != want {
 		t.Errorf("a Kyma that was replaced: got\n%s\nwant\n%s", got, want)
 	}
 	if got := Follow(b, asking(module("keda", "")), nil); got.Bundle != b {

@@ -33,7 +33,8 @@ var rules = []rule{
 	// Pairs such as "db_password=x", `"apiKey": "x"`, "--token x", and "password is x".
 	{
 		regexp.MustCompile(
-			`(?i)([\w.-]*` + names + `[\w.-]*["']?\s*(?::=|[:=]|\bis\b)\s*)("(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s"',;&}\]]+)`,
+			`(?i)([\w.-]*` + names +
+				`[\w.-]*["']?\s*(?::=|[:=]|\bis\b)\s*)("(?:[^"\\\r\n]|\\.)*"?|'[^'\r\n]*'?|[^\s"',;&}\]]+)`,
 		),
 		"$1" + masked,
 	},
@@ -45,8 +46,7 @@ var rules = []rule{
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*){1,4}`), masked},
 	{
 		regexp.MustCompile(
-			`\b(?:A[KS]IA[0-9A-Z]{12,}\w*|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{8,}|AIza[\w-]{20,}|[rs]k_live_\w{12,}|npm_\w{20,}|AGE-SECRET-KEY-[\w-]+|kp[rt]1\.[\w.-]+)`,
-		),
+			`\b(?:A[KS]IA[0-9A-Z]{12,}\w*|gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{8,}|AIza[\w-]{20,}|[rs]k_live_\w{12,}|npm_\w{20,}|AGE-SECRET-KEY-[\w-]+|kp[rt]1\.[\w.-]+)`),
 		masked,
 	},
 }

@@ -11,11 +11,16 @@ import (
 func TestWhatLooksLikeASecretIsMasked(t *testing.T) {
 	const secret = "hunter2Hunter2"
 	for _, text := range []string{
-		"password=" + secret, "DB_PASSWORD: " + secret, `{"apiKey": "` + secret + `"}`, `{\"token\":\"x\"} token='` + secret + `'`,
-		"connect with --client-secret " + secret, "passwd " + "is " + secret, "Authorization: Bearer " + secret, "authorization=Basic " + secret,
-		"got bearer " + secret, "Set-Cookie: session=" + secret + "; Path=/", "postgres://user:" + secret + "@db:5432/app", "https://" + secret + "@host/",
-		"-----BEGIN RSA PRIVATE KEY-----\n" + secret + "\n-----END RSA PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n" + secret,
-		secret + "\n-----END PRIVATE KEY-----\nafter", "eyJhbGciOiJIUzI1NiJ9.eyJ" + secret + ".c2ln", "ghp_" + secret + "abcdefgh", "AKIAHUNTER2HUNTER2" + secret,
+		"password=" + secret, "DB_PASSWORD: " + secret, `{"apiKey": "` + secret + `"}`, `{\"token\":\"x\"} token='` +
+			secret + `'`,
+		"connect with --client-secret " + secret, "passwd " + "is " + secret, "Authorization: Bearer " + secret,
+		"authorization=Basic " + secret,
+		"got bearer " + secret, "Set-Cookie: session=" + secret + "; Path=/", "postgres://user:" + secret +
+			"@db:5432/app", "https://" + secret + "@host/",
+		"-----BEGIN RSA PRIVATE KEY-----\n" + secret + "\n-----END RSA PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\n" + secret,
+		secret + "\n-----END PRIVATE KEY-----\nafter", "eyJhbGciOiJIUzI1NiJ9.eyJ" + secret + ".c2ln",
+		"ghp_" + secret + "abcdefgh", "AKIAHUNTER2HUNTER2" + secret,
 		"key " + secret + strings.Repeat("aB3", 12), strings.Repeat("0123456789abcdef",
 			3) + secret, "pass\x00word=" + secret, "pass\u200bword: " + secret,
 		"pass\u00adword=" + secret, "tok\u2060en: " + secret, "\u202epassword=" + secret,
@@ -31,8 +36,10 @@ func TestWhatLooksLikeASecretIsMasked(t *testing.T) {
 
 func TestOrdinaryTextStays(t *testing.T) {
 	for _, text := range []string{
-		"0/3 nodes are available: 3 Insufficient cpu.", "Back-off pulling image registry.example/lab/keda@sha256:" + strings.Repeat("0a", 32),
-		"failed to open /var/lib/kubelet/pods/volumes/kubernetes.io~secret/certs: no such file", "level=info msg=started port=8080",
+		"0/3 nodes are available: 3 Insufficient cpu.", "Back-off pulling image registry.example/lab/keda@sha256:" +
+			strings.Repeat("0a", 32),
+		"failed to open /var/lib/kubelet/pods/volumes/kubernetes.io~secret/certs: no such file",
+		"level=info msg=started port=8080",
 		"container keda in pod keda-operator-7d9f6b5c4d-x2x8p is waiting", "https://example.org/a?b=c",
 	} {
 		if got := Line(text); got != text {

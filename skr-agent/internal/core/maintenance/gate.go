@@ -59,7 +59,8 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 	case is:
 		gate.missing = true
 		gate.waitsFor = fmt.Sprintf(
-			"has no maintenance window ahead that stays open for %s: the one from %s to %s is too short: ask for a longer one "+wayOut,
+			"has no maintenance window ahead that stays open for %s: the one from %s to %s is too short: ask for a "+
+				"longer one "+wayOut,
 			schedule.Minimum.Duration,
 			stamp(short.Begin),
 			stamp(short.End),
@@ -68,11 +69,8 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 		gate.missing = true
 		gate.waitsFor = "has no maintenance window ahead: ask for one " + wayOut
 	default:
-		gate.Opens, gate.waitsFor = window.Begin, fmt.Sprintf(
-			"waits for the maintenance window from %s to %s",
-			stamp(window.Begin),
-			stamp(window.End),
-		)
+		gate.Opens, gate.waitsFor = window.Begin,
+			fmt.Sprintf("waits for the maintenance window from %s to %s", stamp(window.Begin), stamp(window.End))
 		switch {
 		case !schedule.Early:
 		case wrong != nil:
@@ -81,12 +79,10 @@ func New(b *bundle.Bundle, expired bool, kyma *v1beta2.Kyma, unmanaged map[strin
 			gate.Opens = from
 			gate.waitsFor = fmt.Sprintf(
 				"begins at %s, as the runtime's admin chose, at the latest in the maintenance window from %s to %s",
-				stamp(from),
-				stamp(window.Begin),
-				stamp(window.End),
-			)
+				stamp(from), stamp(window.Begin), stamp(window.End))
 		default:
-			gate.waitsFor += ", or for an earlier time in the annotation " + v1beta2.AnnotationUpgradeAt + " of the runtime's Kyma"
+			gate.waitsFor += ", or for an earlier time in the annotation " + v1beta2.AnnotationUpgradeAt +
+				" of the runtime's Kyma"
 		}
 	}
 	return gate
@@ -101,11 +97,9 @@ func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 	text := kyma.Annotations[v1beta2.AnnotationUpgradeAt]
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf(
-			"annotation %s: %q: want a time such as 2026-11-21T21:00:00Z",
-			v1beta2.AnnotationUpgradeAt,
-			bundle.Bounded(text, 64),
-		)
+		return time.Time{},
+			fmt.Errorf("annotation %s: %q: want a time such as 2026-11-21T21:00:00Z", v1beta2.AnnotationUpgradeAt,
+				bundle.Bounded(text, 64))
 	}
 	return at, nil
 }

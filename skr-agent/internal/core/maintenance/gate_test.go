@@ -35,7 +35,9 @@ func waitingScene() *scene {
 			{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.0.0"}},
 		},
 	}
-	s.bundle.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", RequiresDowntime: true}}
+	s.bundle.State.Manifests = []bundle.Manifest{
+		{Name: "keda", Module: "keda", Version: "1.1.0", RequiresDowntime: true},
+	}
 	s.bundle.State.Maintenance = &window.Schedule{
 		Windows: []window.Window{
 			{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "00:00:00Z"},
@@ -55,10 +57,14 @@ func (s *scene) later(d time.Duration) *scene {
 }
 
 func TestUpgradesWaitForWindow(t *testing.T) {
-	const forSaturday = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-21T21:00:00Z to 2026-11-22T00:00:00Z"
-	const forTheNext = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from 2026-11-28T21:00:00Z to 2026-11-29T00:00:00Z"
-	const forNone = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead: ask for one where the control plane is run"
-	const tooShort = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead that stays open for 20m0s: "
+	const forSaturday = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from " +
+		"2026-11-21T21:00:00Z to 2026-11-22T00:00:00Z"
+	const forTheNext = "the upgrade to version 1.1.0 requires downtime and waits for the maintenance window from " +
+		"2026-11-28T21:00:00Z to 2026-11-29T00:00:00Z"
+	const forNone = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead: ask for one " +
+		"where the control plane is run"
+	const tooShort = "the upgrade to version 1.1.0 requires downtime and has no maintenance window ahead that stays " +
+		"open for 20m0s: "
 	const wayOut = ": ask for a longer one where the control plane is run"
 	const orSkip = ", or set spec.skipMaintenanceWindows in the runtime's Kyma"
 	const orEarlier = ", or for an earlier time in the annotation kyma-pull.dev/upgrade-at of the runtime's Kyma"
@@ -73,48 +79,110 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 	}{
 		"An upgrade that requires downtime waits for its window": {waitingScene(), forSaturday},
 		"It begins with the window":                              {waitingScene().later(24 * time.Hour), ""},
-		"It begins while enough of the window is left":           {waitingScene().later(26*time.Hour + 40*time.Minute), ""},
-		"It waits for the next when too little is left":          {waitingScene().later(26*time.Hour + 40*time.Minute + time.Second), forTheNext},
-		"It waits for the next when the runtime was away":        {waitingScene().later(27 * time.Hour), forTheNext},
-		"Without a schedule nothing waits":                       {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = nil }), ""},
-		"A schedule without windows is not none":                 {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = &window.Schedule{} }), forNone},
+		"It begins while enough of the window is left": {
+			waitingScene().later(26*time.Hour + 40*time.Minute), "",
+		},
+		"It waits for the next when too little is left": {
+			waitingScene().later(26*time.Hour + 40*time.Minute + time.Second), forTheNext,
+		},
+		"It waits for the next when the runtime was away": {waitingScene().later(27 * time.Hour), forTheNext},
+		"Without a schedule nothing waits": {
+			waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = nil }), "",
+		},
+		"A schedule without windows is not none": {
+			waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = &window.Schedule{} }), forNone,
+		},
 		"An open window that is too short is reported": {waitingScene().later(24 * time.Hour).with(func(s *scene) {
-			s.bundle.State.Maintenance.Windows = []window.Window{{Begin: "2026-11-21T20:00:00Z", End: "2026-11-21T21:15:00Z"}}
+			s.bundle.State.Maintenance.Windows = []window.Window{
+				{Begin: "2026-11-21T20:00:00Z", End: "2026-11-21T21:15:00Z"},
+			}
 		}), tooShort + "the one from 2026-11-21T20:00:00Z to 2026-11-21T21:15:00Z is too short" + wayOut},
-		"So are windows that always are": {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance.Windows[0].End = "21:10:00Z" }),
+		"So are windows that always are": {waitingScene().with(func(s *scene) {
+			s.bundle.State.Maintenance.Windows[0].End = "21:10:00Z"
+		}),
 			tooShort + "the one from 2026-11-21T21:00:00Z to 2026-11-21T21:10:00Z is too short" + wayOut},
-		"An upgrade without downtime does not wait":  {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].RequiresDowntime = false }), ""},
-		"A first installation does not wait":         {waitingScene().with(func(s *scene) { s.installed = nil }), ""},
-		"Drift of an installed version is corrected": {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.1.0" }), ""},
-		"A way back does not wait":                   {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.2.0" }), ""},
-		"Versions that cannot be compared wait":      {waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "latest" }), forSaturday},
-		"A removal does not wait":                    {waitingScene().with(func(s *scene) { s.installed[0].DeletionTimestamp = &metav1.Time{Time: friday} }), ""},
-		"Letting go of a module does not wait":       {waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), ""},
-		"A module that is managed again waits in the version that was left": {waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }),
+		"An upgrade without downtime does not wait": {
+			waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].RequiresDowntime = false }), "",
+		},
+		"A first installation does not wait": {waitingScene().with(func(s *scene) { s.installed = nil }), ""},
+		"Drift of an installed version is corrected": {
+			waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.1.0" }), "",
+		},
+		"A way back does not wait": {
+			waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "1.2.0" }), "",
+		},
+		"Versions that cannot be compared wait": {
+			waitingScene().with(func(s *scene) { s.installed[0].Spec.Version = "latest" }), forSaturday,
+		},
+		"A removal does not wait": {
+			waitingScene().with(func(s *scene) { s.installed[0].DeletionTimestamp = &metav1.Time{Time: friday} }), "",
+		},
+		"Letting go of a module does not wait": {
+			waitingScene().with(func(s *scene) { s.bundle.State.Manifests[0].Unmanaged = true }), "",
+		},
+		"A module that is managed again waits in the version that was left": {
+			waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }),
 			forSaturday + "; until then the module stays unmanaged"},
-		"In the version that was left it is managed again at once":     {waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.1.0"} }), ""},
-		"In the window it is managed again":                            {waitingScene().later(24 * time.Hour).with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }), ""},
-		"A module on its way out does not wait":                        {waitingScene().with(func(s *scene) { s.bundle.State.Leaving, s.bundle.State.Manifests = s.bundle.State.Manifests, nil }), ""},
-		"Nothing waits when all of it goes":                            {waitingScene().with(func(s *scene) { s.bundle.Statement.Predicate.Deleting = true }), ""},
-		"A runtime's admin cannot skip windows":                        {waitingScene().with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), forSaturday},
-		"A runtime's admin skips windows where the operator allows it": {waitingScene().with(early).with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), ""},
-		"The operator's permission alone upgrades nothing":             {waitingScene().with(early), forSaturday + orEarlier},
-		"Without a window ahead the admin can skip it": {waitingScene().with(func(s *scene) { s.bundle.State.Maintenance = &window.Schedule{Early: true} }),
+		"In the version that was left it is managed again at once": {
+			waitingScene().with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.1.0"} }),
+			"",
+		},
+		"In the window it is managed again": {
+			waitingScene().later(24 * time.Hour).
+				with(func(s *scene) { s.installed, s.unmanaged = nil, map[string]string{"keda": "1.0.0"} }), "",
+		},
+		"A module on its way out does not wait": {
+			waitingScene().
+				with(func(s *scene) {
+					s.bundle.State.Leaving, s.bundle.State.Manifests = s.bundle.State.Manifests,
+						nil
+				}), "",
+		},
+		"Nothing waits when all of it goes": {
+			waitingScene().with(func(s *scene) { s.bundle.Statement.Predicate.Deleting = true }), "",
+		},
+		"A runtime's admin cannot skip windows": {
+			waitingScene().with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), forSaturday,
+		},
+		"A runtime's admin skips windows where the operator allows it": {
+			waitingScene().with(early).with(func(s *scene) { s.kyma.Spec.SkipMaintenanceWindows = true }), "",
+		},
+		"The operator's permission alone upgrades nothing": {
+			waitingScene().with(early), forSaturday + orEarlier,
+		},
+		"Without a window ahead the admin can skip it": {waitingScene().with(func(s *scene) {
+			s.bundle.State.Maintenance = &window.Schedule{Early: true}
+		}),
 			forNone + orSkip},
 		"A runtime's admin cannot choose a time": {waitingScene().with(at("2026-11-20T20:59:00Z")), forSaturday},
 		"A chosen time that is over upgrades":    {waitingScene().with(early).with(at("2026-11-20T20:59:00Z")), ""},
 		"A chosen time ahead is awaited": {waitingScene().with(early).with(at("2026-11-21T03:00:00+01:00")),
-			"the upgrade to version 1.1.0 requires downtime and begins at 2026-11-21T02:00:00Z, as the runtime's admin chose" + fromSaturday},
-		"A chosen time after the window changes nothing": {waitingScene().with(early).with(at("2026-11-23T00:00:00Z")), forSaturday + orEarlier},
-		"A choice ends with the window after it":         {waitingScene().later(28 * time.Hour).with(early).with(at("2026-11-20T20:59:00Z")), forTheNext + orEarlier},
+			"the upgrade to version 1.1.0 requires downtime and begins at 2026-11-21T02:00:00Z, as the runtime's " +
+				"admin chose" + fromSaturday},
+		"A chosen time after the window changes nothing": {
+			waitingScene().with(early).with(at("2026-11-23T00:00:00Z")), forSaturday + orEarlier,
+		},
+		"A choice ends with the window after it": {
+			waitingScene().later(28 * time.Hour).with(early).with(at("2026-11-20T20:59:00Z")), forTheNext + orEarlier,
+		},
 		"A chosen time that cannot be read is reported": {waitingScene().with(early).with(at("soon")),
 			forSaturday + ` (annotation kyma-pull.dev/upgrade-at: "soon": want a time such as 2026-11-21T21:00:00Z)`},
-		"A chosen time does not count by an expired bundle": {waitingScene().with(early).with(at("2026-11-20T20:59:00Z")).with(func(s *scene) { s.expired = true }),
-			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has expired"},
-		"Before the runtime has a Kyma its seed counts":   {waitingScene().with(early).with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), ""},
-		"The seed has no effect on a runtime with a Kyma": {waitingScene().with(early).with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }), forSaturday + orEarlier},
-		"Nothing begins by a bundle whose time is over": {waitingScene().later(24 * time.Hour).with(func(s *scene) { s.expired = true }),
-			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has expired"},
+		"A chosen time does not count by an expired bundle": {waitingScene().with(early).
+			with(at("2026-11-20T20:59:00Z")).with(func(s *scene) { s.expired = true }),
+			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has " +
+				"expired"},
+		"Before the runtime has a Kyma its seed counts": {
+			waitingScene().with(early).
+				with(func(s *scene) { s.kyma, s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = nil, true }), "",
+		},
+		"The seed has no effect on a runtime with a Kyma": {
+			waitingScene().with(early).with(func(s *scene) { s.bundle.State.Kyma.Spec.SkipMaintenanceWindows = true }),
+			forSaturday + orEarlier,
+		},
+		"Nothing begins by a bundle whose time is over": {waitingScene().later(24 * time.Hour).
+			with(func(s *scene) { s.expired = true }),
+			"the upgrade to version 1.1.0 requires downtime and waits for a newer bundle, as the one in force has " +
+				"expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := c.scene
@@ -126,7 +194,8 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 			// Holds and Waiting must agree.
 			for i := range s.installed {
 				for _, want := range s.bundle.State.Manifests {
-					if held := gate.Holds(&s.installed[i], want); held != (c.want != "") && !s.bundle.Statement.Predicate.Deleting {
+					if held := gate.Holds(&s.installed[i], want); held != (c.want != "") &&
+						!s.bundle.Statement.Predicate.Deleting {
 						t.Errorf("held %t", held)
 					}
 				}
@@ -148,7 +217,8 @@ func TestGateOpensAtNextWindow(t *testing.T) {
 		t.Errorf("a chosen time opens it at %s", gate.Opens)
 	}
 	s = waitingScene()
-	if again := New(&s.bundle, false, s.kyma, nil, gate.Opens); again.Holds(&s.installed[0], s.bundle.State.Manifests[0]) {
+	if again := New(&s.bundle, false, s.kyma, nil, gate.Opens); again.Holds(&s.installed[0],
+		s.bundle.State.Manifests[0]) {
 		t.Error("closed at its reported opening time")
 	}
 	if gate := New(nil, false, nil, nil, friday); !reflect.DeepEqual(gate, Gate{}) || len(gate.Waiting(nil, nil)) != 0 {
@@ -188,8 +258,10 @@ func TestUnmanagedModulesKeepVersionOfLastManifest(t *testing.T) {
 		"nothing is known of it":           {true, nil, nil, nil, "1.1.0"},
 		"it becomes managed again":         {false, nil, kyma, nil, "1.0.0"},
 		"its last Manifest is still there": {false, nil, managed, []v1beta2.Manifest{going}, "1.0.0"},
-		"it is managed again":              {false, map[string]string{"keda": "1.0.0"}, kyma, []v1beta2.Manifest{there}, ""},
-		"it was never there":               {false, nil, managed, nil, ""},
+		"it is managed again": {
+			false, map[string]string{"keda": "1.0.0"}, kyma, []v1beta2.Manifest{there}, "",
+		},
+		"it was never there": {false, nil, managed, nil, ""},
 	} {
 		b := &bundle.Bundle{}
 		b.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Unmanaged: c.unmanaged}}

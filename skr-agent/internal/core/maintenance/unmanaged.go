@@ -12,10 +12,7 @@ import (
 // it has a Manifest. The version is that of its last Manifest, because the upgrade to the bundle's version may have
 // waited.
 func Unmanaged(
-	b *bundle.Bundle,
-	known map[string]string,
-	kyma *v1beta2.Kyma,
-	installed []v1beta2.Manifest,
+	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {
 	versions := map[string]string{}
 	if b == nil {

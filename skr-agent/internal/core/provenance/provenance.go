@@ -57,16 +57,14 @@ func Trace(object Object, manifests []v1beta2.Manifest, in bundle.Bundle) (Chain
 	}
 	named := slices.IndexFunc(in.State.All(), func(m bundle.Manifest) bool { return m.Name == manifest.Name })
 	if named < 0 {
-		return Chain{}, fmt.Errorf(
-			"%s: belongs to Manifest %s, which bundle %s does not name: where that came from is not known",
-			object,
-			nameOf(manifest),
-			in.Digest,
-		)
+		return Chain{},
+			fmt.Errorf("%s: belongs to Manifest %s, which bundle %s does not name: where that came from is not known",
+				object, nameOf(manifest), in.Digest)
 	}
 	said := in.State.All()[named]
 	if err := sameContent(manifest, said); err != nil {
-		return Chain{}, fmt.Errorf("%s: Manifest %s differs from bundle %s: %w", object, nameOf(manifest), in.Digest, err)
+		return Chain{},
+			fmt.Errorf("%s: Manifest %s differs from bundle %s: %w", object, nameOf(manifest), in.Digest, err)
 	}
 	origins := in.Origins()
 	at := slices.IndexFunc(origins, func(o bundle.Origin) bool { return o.Module == said.Module })
@@ -95,7 +93,8 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 			return m, nil
 		}
 		listed := slices.ContainsFunc(m.Status.Synced, func(r v1beta2.Resource) bool {
-			return r.Group == object.Group && r.Kind == object.Kind && r.Namespace == object.Namespace && r.Name == object.Name
+			return r.Group == object.Group && r.Kind == object.Kind && r.Namespace == object.Namespace &&
+				r.Name == object.Name
 		})
 		if listed || isDefaultCR(object, m) {
 			found = append(found, m)
@@ -103,10 +102,10 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 	}
 	switch named := slices.IndexFunc(found, func(m *v1beta2.Manifest) bool { return nameOf(m) == object.OwnedBy }); {
 	case len(found) == 0:
-		return nil, fmt.Errorf(
-			"%s: is in no Manifest's inventory: no module brought it, or it was not installed to the end yet",
-			object,
-		)
+		return nil,
+			fmt.Errorf(
+				"%s: is in no Manifest's inventory: no module brought it, or it was not installed to the end yet",
+				object)
 	case named >= 0:
 		return found[named], nil
 	case len(found) == 1:
@@ -116,19 +115,17 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 	for _, m := range found {
 		names = append(names, nameOf(m))
 	}
-	return nil, fmt.Errorf(
-		"%s: is in the inventory of the Manifests %s and its annotation %s names none of them",
-		object,
-		strings.Join(names, " and "),
-		v1beta2.AnnotationOwnedBy,
-	)
+	return nil,
+		fmt.Errorf("%s: is in the inventory of the Manifests %s and its annotation %s names none of them", object,
+			strings.Join(names, " and "), v1beta2.AnnotationOwnedBy)
 }
 
 // isDefaultCR reports whether the Manifest created the object as its default CR. One that existed before belongs to its
 // user.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
-	return cr != nil && object.OwnedBy == nameOf(m) && cr.GroupVersionKind().GroupKind() == schema.GroupKind{Group: object.Group, Kind: object.Kind} &&
+	return cr != nil && object.OwnedBy == nameOf(m) &&
+		cr.GroupVersionKind().GroupKind() == schema.GroupKind{Group: object.Group, Kind: object.Kind} &&
 		cr.GetName() == object.Name &&
 		(object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
 }

@@ -23,7 +23,11 @@ var (
 
 func specOf(version string, from digest.Digest) v1beta2.ManifestSpec {
 	return v1beta2.ManifestSpec{
-		Version: version, Install: v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: []byte(`{"repo":"registry.example/keda","ref":"` + from.String() + `"}`)}},
+		Version: version, Install: v1beta2.InstallInfo{
+			Name: "raw-manifest", Source: runtime.RawExtension{
+				Raw: []byte(`{"repo":"registry.example/keda","ref":"` + from.String() + `"}`),
+			},
+		},
 	}
 }
 
@@ -39,7 +43,9 @@ func manifest(name string, inventory ...Object) v1beta2.Manifest {
 	}
 	for _, o := range inventory {
 		m.Status.Synced = append(m.Status.Synced, v1beta2.Resource{
-			Name: o.Name, Namespace: o.Namespace, GroupVersionKind: metav1.GroupVersionKind{Group: o.Group, Version: "v1", Kind: o.Kind},
+			Name: o.Name, Namespace: o.Namespace, GroupVersionKind: metav1.GroupVersionKind{
+				Group: o.Group, Version: "v1", Kind: o.Kind,
+			},
 		})
 	}
 	return m
@@ -61,7 +67,8 @@ func inForce() bundle.Bundle {
 			},
 		},
 		State: bundle.DesiredState{Manifests: []bundle.Manifest{{
-			Name: "keda", Module: "keda", Version: "1.8.0", Channel: "regular", Component: "kyma-project.io/module/keda", Spec: specOf("1.8.0", layer),
+			Name: "keda", Module: "keda", Version: "1.8.0", Channel: "regular",
+			Component: "kyma-project.io/module/keda", Spec: specOf("1.8.0", layer),
 			Content: []bundle.Content{{Name: "raw-manifest", Repository: "registry.example/keda", Digest: layer}},
 		}}},
 	}
@@ -88,11 +95,23 @@ func TestObjectIsTracedToItsKey(t *testing.T) {
 		manifests          []v1beta2.Manifest
 		pending, defaultCR bool
 	}{
-		"an object of the inventory":                    {config, []v1beta2.Manifest{manifest("mail"), manifest("keda", config)}, false, false},
-		"an object whose mark was taken away":           {unmarked(config), []v1beta2.Manifest{manifest("keda", config)}, false, false},
-		"an object that two have, by its mark":          {config, []v1beta2.Manifest{manifest("mail", config), manifest("keda", config)}, false, false},
-		"an object with a mark that lies":               {markedAs(config, "kyma-system/mail"), []v1beta2.Manifest{manifest("mail"), manifest("keda", config)}, false, false},
-		"a Manifest itself":                             {Object{Group: v1beta2.Group, Kind: "Manifest", Namespace: "kyma-system", Name: "keda"}, []v1beta2.Manifest{manifest("keda")}, false, false},
+		"an object of the inventory": {
+			config, []v1beta2.Manifest{manifest("mail"), manifest("keda", config)}, false, false,
+		},
+		"an object whose mark was taken away": {
+			unmarked(config), []v1beta2.Manifest{manifest("keda", config)}, false, false,
+		},
+		"an object that two have, by its mark": {
+			config, []v1beta2.Manifest{manifest("mail", config), manifest("keda", config)}, false, false,
+		},
+		"an object with a mark that lies": {
+			markedAs(config, "kyma-system/mail"), []v1beta2.Manifest{manifest("mail"), manifest("keda", config)}, false,
+			false,
+		},
+		"a Manifest itself": {
+			Object{Group: v1beta2.Group, Kind: "Manifest", Namespace: "kyma-system", Name: "keda"},
+			[]v1beta2.Manifest{manifest("keda")}, false, false,
+		},
 		"an object of a module at work":                 {config, []v1beta2.Manifest{processing}, true, false},
 		"an object whose Manifest changed a moment ago": {config, []v1beta2.Manifest{outdated}, true, false},
 		"a default CR that was made for its user":       {marked, []v1beta2.Manifest{withCR}, false, true},
@@ -139,21 +158,45 @@ func TestIncompleteChainIsAnError(t *testing.T) {
 		manifests []v1beta2.Manifest
 		says      string
 	}{
-		"no Manifest has it":                                 {config, []v1beta2.Manifest{manifest("keda")}, "is in no Manifest's inventory"},
-		"only its annotation has an owner":                   {config, nil, "is in no Manifest's inventory"},
-		"one of the same name and another kind was brought":  {Object{Kind: "Secret", Namespace: config.Namespace, Name: config.Name}, []v1beta2.Manifest{manifest("keda", config)}, "is in no Manifest's inventory"},
-		"one of the same name and another group was brought": {Object{Group: "example.com", Kind: config.Kind, Namespace: config.Namespace, Name: config.Name}, []v1beta2.Manifest{manifest("keda", config)}, "is in no Manifest's inventory"},
-		"two have it and it names neither":                   {unmarked(config), []v1beta2.Manifest{manifest("mail", config), manifest("keda", config)}, "kyma-system/mail and kyma-system/keda"},
-		"the bundle does not name its Manifest":              {markedAs(config, "kyma-system/own"), []v1beta2.Manifest{manifest("own", config)}, "does not name"},
-		"its Manifest is installed from something else":      {config, []v1beta2.Manifest{changed}, "differs from bundle"},
-		"its Manifest has another version":                   {config, []v1beta2.Manifest{older}, `spec.version is "1.7.0"`},
-		"its Manifest has other values":                      {config, []v1beta2.Manifest{values}, "differs from bundle"},
-		"its Manifest cannot be read":                        {config, []v1beta2.Manifest{unreadable}, "spec.install.source"},
-		"its user made it before the default CR":             {unmarked(config), []v1beta2.Manifest{withCR}, "is in no Manifest's inventory"},
+		"no Manifest has it": {
+			config, []v1beta2.Manifest{manifest("keda")}, "is in no Manifest's inventory",
+		},
+		"only its annotation has an owner": {config, nil, "is in no Manifest's inventory"},
+		"one of the same name and another kind was brought": {
+			Object{Kind: "Secret", Namespace: config.Namespace, Name: config.Name},
+			[]v1beta2.Manifest{manifest("keda", config)}, "is in no Manifest's inventory",
+		},
+		"one of the same name and another group was brought": {
+			Object{Group: "example.com", Kind: config.Kind, Namespace: config.Namespace, Name: config.Name},
+			[]v1beta2.Manifest{manifest("keda", config)}, "is in no Manifest's inventory",
+		},
+		"two have it and it names neither": {
+			unmarked(config), []v1beta2.Manifest{manifest("mail", config), manifest("keda", config)},
+			"kyma-system/mail and kyma-system/keda",
+		},
+		"the bundle does not name its Manifest": {
+			markedAs(config, "kyma-system/own"), []v1beta2.Manifest{manifest("own", config)}, "does not name",
+		},
+		"its Manifest is installed from something else": {
+			config, []v1beta2.Manifest{changed}, "differs from bundle",
+		},
+		"its Manifest has another version": {
+			config, []v1beta2.Manifest{older}, `spec.version is "1.7.0"`,
+		},
+		"its Manifest has other values": {
+			config, []v1beta2.Manifest{values}, "differs from bundle",
+		},
+		"its Manifest cannot be read": {
+			config, []v1beta2.Manifest{unreadable}, "spec.install.source",
+		},
+		"its user made it before the default CR": {
+			unmarked(config), []v1beta2.Manifest{withCR}, "is in no Manifest's inventory",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Trace(c.object, c.manifests, inForce())
-			if err == nil || !strings.Contains(err.Error(), c.says) || !strings.HasPrefix(err.Error(), c.object.String()) {
+			if err == nil || !strings.Contains(err.Error(), c.says) ||
+				!strings.HasPrefix(err.Error(), c.object.String()) {
 				t.Errorf("got %+v, %v, want %q", got, err, c.says)
 			}
 		})

@@ -42,19 +42,11 @@ func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, s
 	}
 	for _, w := range facts.Watched {
 		if w.Trouble != "" {
-			set(
-				v1beta2.ConditionSKRWebhook,
-				v1beta2.ReasonNotWatched,
-				fmt.Sprintf("watcher %s: %s", w.Watcher, w.Trouble),
-				false,
-			)
+			set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonNotWatched,
+				fmt.Sprintf("watcher %s: %s", w.Watcher, w.Trouble), false)
 			return
 		}
 	}
-	set(
-		v1beta2.ConditionSKRWebhook,
-		v1beta2.ReasonWatching,
-		fmt.Sprintf("the agent watches the resources of %d Watchers", len(facts.Bundle.State.Watchers)),
-		true,
-	)
+	set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonWatching,
+		fmt.Sprintf("the agent watches the resources of %d Watchers", len(facts.Bundle.State.Watchers)), true)
 }

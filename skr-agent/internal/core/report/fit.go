@@ -10,7 +10,8 @@ import (
 )
 
 const (
-	// identityBytes is reserved for the statement, certificate, certificate request and introduction that the agent adds.
+	// identityBytes is reserved for the statement, certificate, certificate request and introduction that the agent
+	// adds.
 	identityBytes = 16 << 10
 	// maxPayloadBytes limits the rest, which grows by a third in base64.
 	maxPayloadBytes = bundle.MaxReportBytes/4*3 - identityBytes
@@ -21,9 +22,9 @@ const (
 )
 
 // fit reduces the report to its limits, so that a large report does not make the runtime silent. It removes entries
-// over a limit first. Then it removes, until the rest fits: details, messages, resources of modules, watched objects, the
-// largest wishes, modules, and finally all wishes. They are last, because with them the runtime's admin can reduce the
-// report. Omitted parts are marked, so that the control plane does not treat them as deleted.
+// over a limit first. Then it removes, until the rest fits: details, messages, resources of modules, watched objects,
+// the largest wishes, modules, and finally all wishes. They are last, because with them the runtime's admin can reduce
+// the report. Omitted parts are marked, so that the control plane does not treat them as deleted.
 func fit(r bundle.Report, most int) bundle.Report {
 	f := fitting{report: r}
 	f.limitModules()
@@ -78,20 +79,14 @@ func (f *fitting) limitModules() {
 	})
 	modules = slices.CompactFunc(modules, func(a, b bundle.ReportedModule) bool { return a.Name == b.Name })
 	all := len(modules)
-	modules = slices.DeleteFunc(
-		modules,
-		func(m bundle.ReportedModule) bool { return len(m.Name) > bundle.MaxModuleNameBytes },
-	)
+	modules = slices.DeleteFunc(modules, func(m bundle.ReportedModule) bool {
+		return len(m.Name) > bundle.MaxModuleNameBytes
+	})
 	for i := range modules {
 		m := &modules[i]
 		m.Wanted = bundle.Bounded(m.Wanted, bundle.MaxVersionBytes)
-		m.Version, m.Channel = bundle.Bounded(
-			m.Version,
-			bundle.MaxVersionBytes,
-		), bundle.Bounded(
-			m.Channel,
-			bundle.MaxVersionBytes,
-		)
+		m.Version, m.Channel = bundle.Bounded(m.Version, bundle.MaxVersionBytes),
+			bundle.Bounded(m.Channel, bundle.MaxVersionBytes)
 		if long(m.Manifest) || long(m.Resource) {
 			m.Manifest, m.Resource, f.left.Objects = nil, nil, true
 		}
@@ -103,7 +98,8 @@ func (f *fitting) limitModules() {
 
 // urgency orders states by their severity.
 func urgency(m bundle.ReportedModule) int {
-	if at := slices.Index([]v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing}, m.State); at >= 0 {
+	if at := slices.Index([]v1beta2.State{v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting,
+		v1beta2.StateProcessing}, m.State); at >= 0 {
 		return at
 	}
 	return 4
@@ -111,7 +107,8 @@ func urgency(m bundle.ReportedModule) int {
 
 func long(o *v1beta2.TrackingObject) bool {
 	return o != nil &&
-		max(len(o.APIVersion), len(o.Kind), len(o.PartialMeta.Name), len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
+		max(len(o.APIVersion), len(o.Kind), len(o.PartialMeta.Name),
+			len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
 }
 
 // keepModules keeps the n most urgent modules.
@@ -120,10 +117,9 @@ func (f *fitting) keepModules(most int) {
 	if over <= 0 {
 		return
 	}
-	slices.SortStableFunc(
-		f.report.Modules,
-		func(a, b bundle.ReportedModule) int { return cmp.Compare(urgency(a), urgency(b)) },
-	)
+	slices.SortStableFunc(f.report.Modules, func(a, b bundle.ReportedModule) int {
+		return cmp.Compare(urgency(a), urgency(b))
+	})
 	f.report.Modules = f.report.Modules[:most]
 	slices.SortFunc(f.report.Modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
 	f.left.Modules += over
@@ -143,10 +139,8 @@ func (f *fitting) limitWishes() {
 		m := &kyma.Spec.Modules[i]
 		unspeakable = unspeakable || len(m.Name) > bundle.MaxModuleNameBytes
 		if len(m.ControllerName) > bundle.MaxModuleNameBytes {
-			m.ControllerName = bundle.Bounded(
-				m.ControllerName,
-				bundle.MaxModuleNameBytes,
-			) // no label has this length, so it matches no controller
+			// no label has this length, so it matches no controller
+			m.ControllerName = bundle.Bounded(m.ControllerName, bundle.MaxModuleNameBytes)
 		}
 		if len(m.RemoteModuleTemplateRef) > bundle.MaxModuleNameBytes {
 			m.RemoteModuleTemplateRef = "" // it has no effect
@@ -158,9 +152,9 @@ func (f *fitting) limitWishes() {
 }
 
 func (f *fitting) limitLists() {
-	if over := func(module string) bool { return len(module) > bundle.MaxModuleNameBytes }; len(
-		f.report.Decided,
-	) > bundle.MaxManifests ||
+	if over := func(module string) bool {
+		return len(module) > bundle.MaxModuleNameBytes
+	}; len(f.report.Decided) > bundle.MaxManifests ||
 		slices.ContainsFunc(f.report.Decided, over) {
 		f.report.Decided, f.left.Lists = nil, true
 	}

@@ -46,10 +46,9 @@ func crowd(modules, unknown, nameLength int) Facts {
 		if i >= modules {
 			kind = "unknown"
 		}
-		facts.Kyma.Spec.Modules = append(
-			facts.Kyma.Spec.Modules,
-			v1beta2.Module{Name: name(kind, i), Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete},
-		)
+		facts.Kyma.Spec.Modules = append(facts.Kyma.Spec.Modules, v1beta2.Module{
+			Name: name(kind, i), Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	}
 	return facts
 }
@@ -60,16 +59,26 @@ func TestEveryReportFits(t *testing.T) {
 		facts Facts
 		want  bundle.Truncated
 	}{
-		"a usual runtime reports everything":      {crowd(20, 0, 0), bundle.Truncated{}},
-		"90 modules in trouble say all":           {crowd(90, 0, 0), bundle.Truncated{}},
-		"500 modules in trouble say less of why":  {crowd(500, 0, 0), bundle.Truncated{Messages: true}},
-		"500 modules, and 600 unknown ones":       {crowd(500, 600, 0), bundle.Truncated{Messages: true, Asked: 1100}},
-		"5 modules, and 611 unknown ones":         {crowd(5, 611, 0), bundle.Truncated{Asked: 616}},
-		"more modules than a report names":        {crowd(520, 0, 0), bundle.Truncated{Messages: true, Modules: 20, Asked: 520}},
-		"500 modules with long names":             {crowd(500, 0, 60), bundle.Truncated{Messages: true, Objects: true}},
-		"500 modules with the longest names":      {crowd(500, 0, bundle.MaxModuleNameBytes), bundle.Truncated{Messages: true, Objects: true, Modules: 50, Asked: 500}},
-		"an invalid name omits all wishes":        {crowd(0, 1, bundle.MaxModuleNameBytes+1), bundle.Truncated{Asked: 1}},
-		"modules with invalid names are counted":  {crowd(1, 0, bundle.MaxModuleNameBytes+1), bundle.Truncated{Modules: 1, Asked: 1}},
+		"a usual runtime reports everything":     {crowd(20, 0, 0), bundle.Truncated{}},
+		"90 modules in trouble say all":          {crowd(90, 0, 0), bundle.Truncated{}},
+		"500 modules in trouble say less of why": {crowd(500, 0, 0), bundle.Truncated{Messages: true}},
+		"500 modules, and 600 unknown ones":      {crowd(500, 600, 0), bundle.Truncated{Messages: true, Asked: 1100}},
+		"5 modules, and 611 unknown ones":        {crowd(5, 611, 0), bundle.Truncated{Asked: 616}},
+		"more modules than a report names": {
+			crowd(520, 0, 0), bundle.Truncated{Messages: true, Modules: 20, Asked: 520},
+		},
+		"500 modules with long names": {crowd(500, 0, 60), bundle.Truncated{Messages: true, Objects: true}},
+		"500 modules with the longest names": {
+			crowd(500, 0, bundle.MaxModuleNameBytes), bundle.Truncated{
+				Messages: true, Objects: true, Modules: 50, Asked: 500,
+			},
+		},
+		"an invalid name omits all wishes": {
+			crowd(0, 1, bundle.MaxModuleNameBytes+1), bundle.Truncated{Asked: 1},
+		},
+		"modules with invalid names are counted": {
+			crowd(1, 0, bundle.MaxModuleNameBytes+1), bundle.Truncated{Modules: 1, Asked: 1},
+		},
 		"one long list does not shorten the rest": {crowd(100, 450, 0), bundle.Truncated{Asked: 550}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,10 +93,9 @@ func TestEveryReportFits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := bundle.VerifyReport(
-				bundle.Fetched(manifest),
-				bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)},
-			)
+			got, err := bundle.VerifyReport(bundle.Fetched(manifest), bundle.Reporter{
+				Runtime: "one", Key: trusttest.PublicKey(t, signer),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -132,14 +140,16 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 	}{
 		"all of them": {nil, store.NewMemory(), nil},
 		"with default CRs": {&unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "Module", "metadata": map[string]any{"name": "default"},
+			"apiVersion": "operator.kyma-project.io/v1alpha1", "kind": "Module",
+			"metadata": map[string]any{"name": "default"},
 		}}, folder, &bundle.Truncated{Objects: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			facts := crowd(bundle.MaxManifests, 0, 16)
 			for i := range facts.Manifests {
 				m := &facts.Manifests[i]
-				m.Generation, m.Status.State, m.Status.Conditions, m.Spec.Resource = 3, v1beta2.StateReady, nil, c.defaultCR
+				m.Generation, m.Status.State, m.Status.Conditions, m.Spec.Resource = 3, v1beta2.StateReady, nil,
+					c.defaultCR
 			}
 			said := New("one", facts)
 			said.Sequence, said.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -160,18 +170,16 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)})
+			got, err := bundle.VerifyReport(fetched, bundle.Reporter{
+				Runtime: "one", Key: trusttest.PublicKey(t, signer),
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if !reflect.DeepEqual(got.Truncated, c.left) || len(got.Modules) != bundle.MaxManifests ||
 				len(got.Kyma.Spec.Modules) != bundle.MaxManifests {
-				t.Fatalf(
-					"%d modules are reported, and %d requested; omitted are %+v",
-					len(got.Modules),
-					len(got.Kyma.Spec.Modules),
-					got.Truncated,
-				)
+				t.Fatalf("%d modules are reported, and %d requested; omitted are %+v", len(got.Modules),
+					len(got.Kyma.Spec.Modules), got.Truncated)
 			}
 			for _, m := range got.Modules {
 				if m.State != v1beta2.StateReady || (m.Manifest == nil) != (c.left != nil) {
@@ -202,7 +210,8 @@ func TestUrgentModulesAreReportedFirst(t *testing.T) {
 // TestTwoManifestsOfOneModuleAreReportedOnce: a report that names a module twice is refused.
 func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
 	facts := crowd(2, 0, 0)
-	facts.Manifests[0].Labels[v1beta2.LabelModuleName], facts.Manifests[1].Labels[v1beta2.LabelModuleName] = "keda", "keda"
+	facts.Manifests[0].Labels[v1beta2.LabelModuleName], facts.Manifests[1].Labels[v1beta2.LabelModuleName] = "keda",
+		"keda"
 	facts.Manifests[0].Status.State = v1beta2.StateReady
 	got := New("one", facts)
 	if len(got.Modules) != 1 || got.Modules[0].State != v1beta2.StateError || got.Truncated != nil {
@@ -239,21 +248,15 @@ func TestAdminCanReduceTooManyModules(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d modules: %v", installed, err)
 			}
-			got, err := bundle.VerifyReport(
-				bundle.Fetched(manifest),
-				bundle.Reporter{Runtime: "one", Key: trusttest.PublicKey(t, signer)},
-			)
+			got, err := bundle.VerifyReport(bundle.Fetched(manifest), bundle.Reporter{
+				Runtime: "one", Key: trusttest.PublicKey(t, signer),
+			})
 			if err != nil {
 				t.Fatalf("%d modules: %v", installed, err)
 			}
 			if got.LeavesWishesOut() || len(got.Kyma.Spec.Modules) != 100 || got.Trouble == nil {
-				t.Errorf(
-					"%d modules with names of %d bytes: %d wishes arrive, left out is %+v",
-					installed,
-					nameLength,
-					len(got.Kyma.Spec.Modules),
-					*got.Truncated,
-				)
+				t.Errorf("%d modules with names of %d bytes: %d wishes arrive, left out is %+v", installed, nameLength,
+					len(got.Kyma.Spec.Modules), *got.Truncated)
 			}
 			if told := len(got.Modules) + got.Truncated.Modules; told != installed {
 				t.Errorf("%d of %d modules are reported or counted", told, installed)

@@ -17,12 +17,21 @@ func TestReportHasTheReasonOfAManifest(t *testing.T) {
 		change    func(*Facts)
 		want      reason.Reason
 	}{
-		"a ready module":             {v1beta2.StateReady, "Ready", nil, ""},
-		"a module in error":          {v1beta2.StateError, v1beta2.ReasonForbidden, nil, reason.Forbidden},
-		"an unknown condition":       {v1beta2.StateError, "Later", nil, reason.Other},
-		"an upgrade that waits":      {v1beta2.StateReady, "Ready", func(f *Facts) { f.Waiting = map[string]string{"keda": "x"} }, reason.WindowMissing},
-		"trouble before its upgrade": {v1beta2.StateError, v1beta2.ReasonTimeout, func(f *Facts) { f.Waiting = map[string]string{"keda": "x"} }, reason.Timeout},
-		"content that is missing":    {v1beta2.StateReady, "Ready", func(f *Facts) { f.Unstaged = map[string]error{"keda": errors.New("403")} }, reason.ContentMissing},
+		"a ready module":       {v1beta2.StateReady, "Ready", nil, ""},
+		"a module in error":    {v1beta2.StateError, v1beta2.ReasonForbidden, nil, reason.Forbidden},
+		"an unknown condition": {v1beta2.StateError, "Later", nil, reason.Other},
+		"an upgrade that waits": {
+			v1beta2.StateReady, "Ready", func(f *Facts) { f.Waiting = map[string]string{"keda": "x"} },
+			reason.WindowMissing,
+		},
+		"trouble before its upgrade": {
+			v1beta2.StateError, v1beta2.ReasonTimeout, func(f *Facts) { f.Waiting = map[string]string{"keda": "x"} },
+			reason.Timeout,
+		},
+		"content that is missing": {
+			v1beta2.StateReady, "Ready", func(f *Facts) { f.Unstaged = map[string]error{"keda": errors.New("403")} },
+			reason.ContentMissing,
+		},
 		"a Manifest that is refused": {v1beta2.StateReady, "Ready", func(f *Facts) {
 			f.Unstaged = map[string]error{"keda": reason.Errorf(reason.ApplyFailed, "denied")}
 		}, reason.ApplyFailed},

@@ -197,7 +197,8 @@ func (f Facts) takeover() takeover.Facts {
 // New returns a report within its limits, without sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
-		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided, Watched: facts.Watched,
+		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided,
+		Watched: facts.Watched,
 		Secrets: facts.Secrets, AgentProblem: bounded(facts.AgentProblem), Trouble: facts.Trouble,
 		Takeover: takeover.Progress(facts.takeover()), CheckRun: facts.CheckRun,
 	}
@@ -250,28 +251,35 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 			status = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&after.Conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: bundle.Bounded(message, maxConditionBytes), ObservedGeneration: after.ObservedGeneration, LastTransitionTime: metav1.NewTime(now),
+			Type: kind, Status: status, Reason: reason, Message: bundle.Bounded(message, maxConditionBytes),
+			ObservedGeneration: after.ObservedGeneration, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
 	acceptance(facts, set)
 	if t := facts.Trouble; t != nil && t.Catalog {
-		set(
-			v1beta2.ConditionModuleCatalog,
-			v1beta2.ReasonObjectRefused,
-			"failed to write the whole catalog of the bundle in force: "+t.Message,
-			false,
-		)
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonObjectRefused,
+			"failed to write the whole catalog of the bundle in force: "+t.Message, false)
 	} else {
-		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog of the bundle in force is written", facts.Bundle != nil)
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog of the bundle in force is written",
+			facts.Bundle != nil)
 	}
 	unavailable := facts.Unavailable
 	if unavailable != "" {
 		unavailable = "failed to read bundles, the bundle in force stays: " + unavailable
 	}
 	for _, c := range []struct{ kind, wrong, right, trouble, good string }{
-		{v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, v1beta2.ReasonUpgraded, facts.AgentProblem, "the agent runs the image of the bundle"},
-		{v1beta2.ConditionRegistry, v1beta2.ReasonRegistryUnavailable, v1beta2.ReasonRegistryAvailable, unavailable, "bundles are readable"},
-		{v1beta2.ConditionEnrolled, v1beta2.ReasonNotEnrolled, v1beta2.ReasonEnrolled, facts.Unenrolled, "the control plane can verify the agent's key"},
+		{
+			v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, v1beta2.ReasonUpgraded, facts.AgentProblem,
+			"the agent runs the image of the bundle",
+		},
+		{
+			v1beta2.ConditionRegistry, v1beta2.ReasonRegistryUnavailable, v1beta2.ReasonRegistryAvailable, unavailable,
+			"bundles are readable",
+		},
+		{
+			v1beta2.ConditionEnrolled, v1beta2.ReasonNotEnrolled, v1beta2.ReasonEnrolled, facts.Unenrolled,
+			"the control plane can verify the agent's key",
+		},
 	} {
 		if c.trouble != "" {
 			set(c.kind, c.wrong, c.trouble, false)
@@ -290,20 +298,23 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 			state = v1beta2.StateProcessing
 		}
 		if worse(state, after.State) {
-			after.State, why = state, fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see its Manifest"))
+			after.State, why = state,
+				fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see its Manifest"))
 		}
 	}
 	switch {
 	case facts.Bundle == nil:
 		after.State, why = v1beta2.StateProcessing, cmp.Or(facts.Lost, noBundle)
 	case facts.Bundle.Statement.Predicate.Deleting:
-		after.State, why = v1beta2.StateDeleting, "the Kyma was deleted in the control plane: the modules are being removed"
+		after.State, why = v1beta2.StateDeleting,
+			"the Kyma was deleted in the control plane: the modules are being removed"
 	}
 	reason := map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}
 	ready := after.State == v1beta2.StateReady
 	set(v1beta2.ConditionModules, reason[ready], why, ready)
 	if trouble := secrets(facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
-		after.State, why, ready = v1beta2.StateWarning, "failed to write all Secrets of the bundle in force: "+trouble, false
+		after.State, why, ready = v1beta2.StateWarning, "failed to write all Secrets of the bundle in force: "+trouble,
+			false
 	}
 	if trouble := synced(after.Conditions, facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
 		after.State, why, ready = v1beta2.StateWarning, trouble, false
@@ -336,28 +347,19 @@ func acceptance(facts Facts, set func(string, string, string, bool)) {
 		set(
 			v1beta2.ConditionAccepted,
 			string(last.Reason),
-			fmt.Sprintf("bundle %s was refused: %s; the previous bundle stays in force", shortened(last.Digest), last.Detail),
+			fmt.Sprintf("bundle %s was refused: %s; the previous bundle stays in force", shortened(last.Digest),
+				last.Detail),
 			false,
 		)
 	case facts.Bundle == nil:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonNoBundle, cmp.Or(facts.Lost, noBundle), false)
 	case facts.Expired:
-		set(
-			v1beta2.ConditionAccepted,
-			string(refusal.Expired),
-			fmt.Sprintf(
-				"the bundle in force expired at %s without a newer one; it stays in force",
-				facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339),
-			),
-			false,
-		)
+		set(v1beta2.ConditionAccepted, string(refusal.Expired),
+			fmt.Sprintf("the bundle in force expired at %s without a newer one; it stays in force",
+				facts.Bundle.Statement.Predicate.ExpiresAt.UTC().Format(time.RFC3339)), false)
 	default:
-		set(
-			v1beta2.ConditionAccepted,
-			v1beta2.ReasonAccepted,
-			fmt.Sprintf("bundle %d is in force", facts.Bundle.Statement.Predicate.Sequence),
-			true,
-		)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonAccepted,
+			fmt.Sprintf("bundle %d is in force", facts.Bundle.Statement.Predicate.Sequence), true)
 	}
 }
 
@@ -392,7 +394,8 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 		}
 		if _, unmanaged := facts.Unmanaged[m.Module()]; unmanaged {
 			status := found[m.Module()]
-			status.State = v1beta2.StateUnmanaged // even if it becomes managed again: its last Manifest must be deleted first
+			// even if it becomes managed again: its last Manifest must be deleted first
+			status.State = v1beta2.StateUnmanaged
 			found[m.Module()] = status
 		}
 	}

@@ -25,7 +25,10 @@ func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 	}{
 		"A ready module has only the reason of waiting":          {v1beta2.StateReady, "", why},
 		"The message of a failed module begins with its problem": {v1beta2.StateError, "crashes", "crashes; " + why},
-		"A long problem is shortened":                            {v1beta2.StateError, strings.Repeat("x", bundle.MaxMessageBytes), strings.Repeat("x", bundle.MaxMessageBytes)},
+		"A long problem is shortened": {
+			v1beta2.StateError, strings.Repeat("x", bundle.MaxMessageBytes),
+			strings.Repeat("x", bundle.MaxMessageBytes),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			manifest := v1beta2.Manifest{
@@ -37,7 +40,9 @@ func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 			facts := Facts{
 				Bundle: &bundle.Bundle{
 					State: bundle.DesiredState{
-						Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Template: "keda-1.1.0"}},
+						Manifests: []bundle.Manifest{
+							{Name: "keda", Module: "keda", Version: "1.1.0", Template: "keda-1.1.0"},
+						},
 					},
 				},
 				Waiting: map[string]string{"keda": why}, Kyma: &v1beta2.Kyma{}, Manifests: []v1beta2.Manifest{manifest},
@@ -48,7 +53,8 @@ func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 			}
 			status := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0))
 			s := status.Modules[0]
-			if !s.Maintenance || s.Version != "1.0.0" || s.State != c.state || s.Message != c.want || s.Template != nil ||
+			if !s.Maintenance || s.Version != "1.0.0" || s.State != c.state || s.Message != c.want ||
+				s.Template != nil ||
 				status.State != c.state {
 				t.Errorf("the runtime's Kyma has %+v, %s", s, status.State)
 			}
@@ -109,7 +115,9 @@ func TestDefaultCRHasNamespaceOfItsScope(t *testing.T) {
 		cr.SetKind("APIGateway")
 		cr.SetName("default")
 		cr.SetNamespace(namespace)
-		return v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "api-gateway"}, Spec: v1beta2.ManifestSpec{Resource: cr}}
+		return v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Name: "api-gateway"}, Spec: v1beta2.ManifestSpec{Resource: cr},
+		}
 	}
 	for name, c := range map[string]struct {
 		written       string
@@ -133,7 +141,8 @@ func TestDefaultCRHasNamespaceOfItsScope(t *testing.T) {
 
 func TestStatusOfOlderSpecIsNotReported(t *testing.T) {
 	for state, want := range map[v1beta2.State]v1beta2.State{
-		v1beta2.StateReady: v1beta2.StateProcessing, v1beta2.StateError: v1beta2.StateProcessing, v1beta2.StateWarning: v1beta2.StateProcessing,
+		v1beta2.StateReady: v1beta2.StateProcessing, v1beta2.StateError: v1beta2.StateProcessing,
+		v1beta2.StateWarning: v1beta2.StateProcessing,
 	} {
 		manifest := v1beta2.Manifest{
 			ObjectMeta: metav1.ObjectMeta{Name: "keda", Generation: 2},
@@ -160,11 +169,21 @@ func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 		want    metav1.ConditionStatus
 		state   v1beta2.State
 	}{
-		"no bundle brought any":             {nil, false, "", v1beta2.StateReady},
-		"all are written":                   {&bundle.ReportedSecrets{Revision: "1"}, false, metav1.ConditionTrue, v1beta2.StateReady},
-		"one is not":                        {&bundle.ReportedSecrets{Revision: "1", Trouble: "no namespace"}, false, metav1.ConditionFalse, v1beta2.StateWarning},
-		"a module is in worse trouble":      {&bundle.ReportedSecrets{Revision: "1", Trouble: "no namespace"}, true, metav1.ConditionFalse, v1beta2.StateError},
-		"a module alone is not their fault": {&bundle.ReportedSecrets{Revision: "1"}, true, metav1.ConditionTrue, v1beta2.StateError},
+		"no bundle brought any": {nil, false, "", v1beta2.StateReady},
+		"all are written": {
+			&bundle.ReportedSecrets{Revision: "1"}, false, metav1.ConditionTrue, v1beta2.StateReady,
+		},
+		"one is not": {
+			&bundle.ReportedSecrets{Revision: "1", Trouble: "no namespace"}, false, metav1.ConditionFalse,
+			v1beta2.StateWarning,
+		},
+		"a module is in worse trouble": {
+			&bundle.ReportedSecrets{Revision: "1", Trouble: "no namespace"}, true, metav1.ConditionFalse,
+			v1beta2.StateError,
+		},
+		"a module alone is not their fault": {
+			&bundle.ReportedSecrets{Revision: "1"}, true, metav1.ConditionTrue, v1beta2.StateError,
+		},
 	} {
 		facts := Facts{Bundle: &bundle.Bundle{}, Secrets: c.secrets, Kyma: &v1beta2.Kyma{}}
 		if c.broken {
@@ -178,7 +197,8 @@ func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 			New("one", facts).Secrets != c.secrets {
 			t.Errorf("%s: %s, %+v", name, status.State, told)
 		}
-		if modules := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionModules); (modules.Status == metav1.ConditionTrue) == c.broken {
+		if modules := meta.FindStatusCondition(status.Conditions,
+			v1beta2.ConditionModules); (modules.Status == metav1.ConditionTrue) == c.broken {
 			t.Errorf("%s: the modules' condition is %+v", name, modules)
 		}
 	}
@@ -191,7 +211,8 @@ func TestReportedVersionIsTheAppliedOne(t *testing.T) {
 		t.Errorf("nothing is known to be applied: %+v", got)
 	}
 	for applied, want := range map[string][2]string{
-		`{"version":"1.0.0","install":{"name":"a"}}`: {"1.0.0", "2.0.0"}, `{"version":"2.0.0","install":{"name":"a"}}`: {"2.0.0", ""}, `{`: {"2.0.0", ""},
+		`{"version":"1.0.0","install":{"name":"a"}}`: {"1.0.0", "2.0.0"},
+		`{"version":"2.0.0","install":{"name":"a"}}`: {"2.0.0", ""}, `{`: {"2.0.0", ""},
 	} {
 		m.Annotations = map[string]string{v1beta2.AnnotationApplied: applied}
 		if got := said(); got.Version != want[0] || got.Wanted != want[1] {
@@ -257,7 +278,8 @@ func TestObservedGenerationIsThatOfTheAnsweredSpec(t *testing.T) {
 			}
 		}
 		if status.ObservedGeneration != want || status.ReadyModules != "0/0" {
-			t.Errorf("the status is about generation %d, want %d, with %s", status.ObservedGeneration, want, status.ReadyModules)
+			t.Errorf("the status is about generation %d, want %d, with %s", status.ObservedGeneration, want,
+				status.ReadyModules)
 		}
 	}
 	status := KymaStatus(v1beta2.KymaStatus{}, facts, now)

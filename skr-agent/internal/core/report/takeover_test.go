@@ -42,17 +42,46 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 		removed int
 		message string
 	}{
-		"a module that is not there yet":              {bundle.TakeoverAdopt, Facts{}, false, nil, 0, "module keda is not adopted: Manifest keda: it is not there yet"},
-		"one without its list of inherited objects":   {bundle.TakeoverAdopt, Facts{Manifests: manifest("", metav1.ConditionTrue)}, false, nil, 0, "Manifest keda: waits for a pod"},
-		"one that was not applied whole":              {bundle.TakeoverAdopt, Facts{Manifests: manifest("x", metav1.ConditionFalse)}, false, nil, 0, "Manifest keda: waits for a pod"},
-		"one whose content is not at hand":            {bundle.TakeoverAdopt, Facts{Unstaged: map[string]error{"keda": errors.New("no such blob")}}, false, nil, 0, "Manifest keda: no such blob"},
-		"one that is adopted, ready or not":           {bundle.TakeoverAdopt, Facts{Manifests: manifest("x", metav1.ConditionTrue)}, true, []string{"keda"}, 0, ""},
-		"leftovers that were removed":                 {bundle.TakeoverClean, Facts{PhaseDone: in.String(), Removed: []bundle.ObjectRef{leftover}}, true, nil, 1, ""},
-		"leftovers of another bundle's phase":         {bundle.TakeoverClean, Facts{PhaseDone: "sha256:another"}, false, nil, 0, "waiting until it is done"},
-		"leftovers that may not be removed":           {bundle.TakeoverClean, Facts{Trouble: &bundle.ReportedTrouble{Message: "is forbidden"}}, false, nil, 0, "is forbidden"},
-		"modules that are being given back":           {bundle.TakeoverRelease, Facts{Manifests: manifest("x", metav1.ConditionTrue)}, false, nil, 0, "waiting until Manifest keda is gone and 0 others"},
-		"a runtime that is given back":                {bundle.TakeoverRelease, Facts{PhaseDone: in.String()}, true, nil, 0, ""},
-		"a runtime without a takeover, with the rest": {"", Facts{PhaseDone: in.String(), Removed: []bundle.ObjectRef{leftover}}, false, nil, 0, ""},
+		"a module that is not there yet": {
+			bundle.TakeoverAdopt, Facts{}, false, nil, 0,
+			"module keda is not adopted: Manifest keda: it is not there yet",
+		},
+		"one without its list of inherited objects": {
+			bundle.TakeoverAdopt, Facts{Manifests: manifest("", metav1.ConditionTrue)}, false, nil, 0,
+			"Manifest keda: waits for a pod",
+		},
+		"one that was not applied whole": {
+			bundle.TakeoverAdopt, Facts{Manifests: manifest("x", metav1.ConditionFalse)}, false, nil, 0,
+			"Manifest keda: waits for a pod",
+		},
+		"one whose content is not at hand": {
+			bundle.TakeoverAdopt, Facts{Unstaged: map[string]error{"keda": errors.New("no such blob")}}, false, nil, 0,
+			"Manifest keda: no such blob",
+		},
+		"one that is adopted, ready or not": {
+			bundle.TakeoverAdopt, Facts{Manifests: manifest("x", metav1.ConditionTrue)}, true, []string{"keda"}, 0, "",
+		},
+		"leftovers that were removed": {
+			bundle.TakeoverClean, Facts{PhaseDone: in.String(), Removed: []bundle.ObjectRef{leftover}}, true, nil, 1,
+			"",
+		},
+		"leftovers of another bundle's phase": {
+			bundle.TakeoverClean, Facts{PhaseDone: "sha256:another"}, false, nil, 0, "waiting until it is done",
+		},
+		"leftovers that may not be removed": {
+			bundle.TakeoverClean, Facts{Trouble: &bundle.ReportedTrouble{Message: "is forbidden"}}, false, nil, 0,
+			"is forbidden",
+		},
+		"modules that are being given back": {
+			bundle.TakeoverRelease, Facts{Manifests: manifest("x", metav1.ConditionTrue)}, false, nil, 0,
+			"waiting until Manifest keda is gone and 0 others",
+		},
+		"a runtime that is given back": {
+			bundle.TakeoverRelease, Facts{PhaseDone: in.String()}, true, nil, 0, "",
+		},
+		"a runtime without a takeover, with the rest": {
+			"", Facts{PhaseDone: in.String(), Removed: []bundle.ObjectRef{leftover}}, false, nil, 0, "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.facts.Bundle = &bundle.Bundle{State: bundle.DesiredState{Takeover: c.phase, Manifests: inheriting}}

@@ -16,16 +16,22 @@ import (
 // podPaths are where kinds of Kubernetes hold the spec of a pod.
 var podPaths = map[string]string{
 	"/Pod": "spec", "/ReplicationController": "spec.template.spec", "/PodTemplate": "template.spec",
-	"apps/Deployment": "spec.template.spec", "apps/StatefulSet": "spec.template.spec", "apps/DaemonSet": "spec.template.spec",
-	"apps/ReplicaSet": "spec.template.spec", "batch/Job": "spec.template.spec", "batch/CronJob": "spec.jobTemplate.spec.template.spec",
+	"apps/Deployment": "spec.template.spec", "apps/StatefulSet": "spec.template.spec",
+	"apps/DaemonSet":  "spec.template.spec",
+	"apps/ReplicaSet": "spec.template.spec", "batch/Job": "spec.template.spec",
+	"batch/CronJob": "spec.jobTemplate.spec.template.spec",
 }
 
 // all is the step that stands for everything in a map or list.
 const all = "*"
 
-var imageFields = []string{"initContainers[*].image", "containers[*].image", "ephemeralContainers[*].image", "volumes[*].image.reference"}
+var imageFields = []string{
+	"initContainers[*].image", "containers[*].image", "ephemeralContainers[*].image", "volumes[*].image.reference",
+}
 
-var environment = []string{"initContainers[*].env[*].value", "containers[*].env[*].value", "ephemeralContainers[*].env[*].value"}
+var environment = []string{
+	"initContainers[*].env[*].value", "containers[*].env[*].value", "ephemeralContainers[*].env[*].value",
+}
 
 func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 	kind := o.GroupVersionKind().Group + "/" + o.GetKind()
@@ -64,7 +70,8 @@ func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 // look like references.
 func (r rules) variable(text string) (string, bool, error) {
 	i, ok := parse(text)
-	if !ok || i.tag == "" || !slices.ContainsFunc(r.localized, func(l image) bool { return l.base() == i.base() && l.tag == i.tag }) {
+	if !ok || i.tag == "" ||
+		!slices.ContainsFunc(r.localized, func(l image) bool { return l.base() == i.base() && l.tag == i.tag }) {
 		return text, false, nil
 	}
 	to, err := r.rewrite(text)
@@ -99,7 +106,9 @@ func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 			return nil, fmt.Errorf("%s: %s: %w", v.object, strings.TrimPrefix(at, "."), err)
 		}
 		if isImage {
-			v.uses = append(v.uses, Use{Object: v.object, Field: strings.TrimPrefix(at, "."), Image: text, Rewritten: to})
+			v.uses = append(v.uses, Use{
+				Object: v.object, Field: strings.TrimPrefix(at, "."), Image: text, Rewritten: to,
+			})
 		}
 		return to, nil
 	}

@@ -141,7 +141,8 @@ func (r rules) rewrite(text string) (string, error) {
 // localize returns the localized form of an image: the one with the same last path element and tag, by the rule of
 // Kyma.
 func (r rules) localize(i image) (image, bool, error) {
-	if slices.ContainsFunc(r.localized, func(l image) bool { return l.name == i.name && l.tag == i.tag && l.digest == i.digest }) {
+	if slices.ContainsFunc(r.localized,
+		func(l image) bool { return l.name == i.name && l.tag == i.tag && l.digest == i.digest }) {
 		return i, false, nil
 	}
 	var candidates []image
@@ -155,7 +156,8 @@ func (r rules) localize(i image) (image, bool, error) {
 	case len(best) == 0:
 		return i, false, nil
 	case len(best) > 1:
-		return i, false, fmt.Errorf("image %s: is localized as %s and as %s: list one", i.text, best[0].text, best[1].text)
+		return i, false,
+			fmt.Errorf("image %s: is localized as %s and as %s: list one", i.text, best[0].text, best[1].text)
 	case i.digest != "" && best[0].digest != "" && i.digest != best[0].digest:
 		return i, false, fmt.Errorf("image %s: the component lists %s, which is another", i.text, best[0].text)
 	}
@@ -195,7 +197,9 @@ func Unlisted(uses []Use, listed []string) []string {
 	var strange []string
 	for _, use := range uses {
 		i, ok := parse(use.Image)
-		if ok && slices.ContainsFunc(listed, func(text string) bool { l, ok := parse(text); return ok && covers(l, i) }) || slices.Contains(strange, use.Image) {
+		if ok &&
+			slices.ContainsFunc(listed, func(text string) bool { l, ok := parse(text); return ok && covers(l, i) }) ||
+			slices.Contains(strange, use.Image) {
 			continue
 		}
 		strange = append(strange, use.Image)
@@ -205,6 +209,8 @@ func Unlisted(uses []Use, listed []string) []string {
 
 // covers reports whether a listed image is the used one, by the rule of localizing.
 func covers(l, i image) bool {
-	return l.base() == i.base() && (i.tag != "" && l.tag == i.tag || i.digest != "" && l.digest == i.digest || i.tag == "" && i.digest == "" && l.tag == "") &&
+	return l.base() == i.base() &&
+		(i.tag != "" && l.tag == i.tag || i.digest != "" && l.digest == i.digest || i.tag == "" && i.digest == "" &&
+			l.tag == "") &&
 		(i.digest == "" || l.digest == "" || i.digest == l.digest)
 }

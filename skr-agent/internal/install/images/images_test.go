@@ -31,29 +31,75 @@ func TestImagesComeFromWhereTheyAreToComeFrom(t *testing.T) {
 		mirrors   map[string]string
 		want      string // or a part of the error
 	}{
-		"no rule changes nothing, not even the spelling":      {"nginx", nil, nil, "nginx"},
-		"a localized image has the same name and tag":         {"example.org/a/scaler:1.0", []string{"local.example/x/scaler:1.0"}, nil, "local.example/x/scaler:1.0"},
-		"another tag is another image":                        {"example.org/a/scaler:1.0", []string{"local.example/x/scaler:1.1"}, nil, "example.org/a/scaler:1.0"},
-		"another name is another image":                       {"example.org/a/scaler:1.0", []string{"local.example/x/scaler-tools:1.0"}, nil, "example.org/a/scaler:1.0"},
-		"an image that is listed itself stays":                {"example.org/a/scaler:1.0", []string{"local.example/scaler:1.0", "example.org/a/scaler:1.0"}, nil, "example.org/a/scaler:1.0"},
-		"a digest is kept":                                    {"example.org/scaler:1.0@" + sum, []string{"local.example/scaler:1.0"}, nil, "local.example/scaler:1.0@" + sum},
-		"a listed digest is added":                            {"example.org/scaler:1.0", []string{"local.example/scaler:1.0@" + sum}, nil, "local.example/scaler:1.0@" + sum},
-		"a listed digest pins the image in its own place":     {"example.org/scaler:1.0", []string{"example.org/scaler:1.0@" + sum}, nil, "example.org/scaler:1.0@" + sum},
-		"another digest is another image":                     {"example.org/scaler:1.0@" + strings.Replace(sum, "2cf", "3cf", 1), []string{"local.example/scaler:1.0@" + sum}, nil, "which is another"},
-		"of several the one with the longest common path":     {"example.org/a/scaler:1.0", []string{"l.example/b/scaler:1.0", "l.example/a/scaler:1.0"}, nil, "l.example/a/scaler:1.0"},
-		"of several that fit alike none":                      {"example.org/c/scaler:1.0", []string{"l.example/b/scaler:1.0", "l.example/a/scaler:1.0"}, nil, "is localized as"},
-		"an image by digest alone is the one with the digest": {"example.org/scaler@" + sum, []string{"l.example/scaler:1.0@" + sum}, nil, "example.org/scaler@" + sum},
-		"a mirror of a host":                                  {"example.org/a/scaler:1.0", nil, map[string]string{"example.org": "mirror.example/lab"}, "mirror.example/lab/a/scaler:1.0"},
-		"the longest mirror wins":                             {"example.org/a/scaler:1.0", nil, map[string]string{"example.org": "x.example", "example.org/a": "y.example"}, "y.example/scaler:1.0"},
-		"a mirror fits whole path elements":                   {"example.org.evil/a:1.0", nil, map[string]string{"example.org": "x.example"}, "example.org.evil/a:1.0"},
-		"Docker Hub has one name":                             {"nginx", nil, map[string]string{"index.docker.io": "m.example"}, "m.example/library/nginx"},
-		"a mirror applies to the localized image":             {"example.org/scaler:1.0", []string{"l.example/scaler:1.0"}, map[string]string{"l.example": "m.example"}, "m.example/scaler:1.0"},
-		"what is no reference stays":                          {"${IMAGE}", []string{"l.example/scaler:1.0"}, map[string]string{"docker.io": "m.example"}, "${IMAGE}"},
-		"a mirror with a scheme is refused":                   {"a", nil, map[string]string{"docker.io": "https://m.example"}, "without a scheme"},
-		"a listed image without a valid reference":            {"a", []string{"A B"}, nil, "is not an image reference"},
+		"no rule changes nothing, not even the spelling": {"nginx", nil, nil, "nginx"},
+		"a localized image has the same name and tag": {
+			"example.org/a/scaler:1.0", []string{"local.example/x/scaler:1.0"}, nil, "local.example/x/scaler:1.0",
+		},
+		"another tag is another image": {
+			"example.org/a/scaler:1.0", []string{"local.example/x/scaler:1.1"}, nil, "example.org/a/scaler:1.0",
+		},
+		"another name is another image": {
+			"example.org/a/scaler:1.0", []string{"local.example/x/scaler-tools:1.0"}, nil, "example.org/a/scaler:1.0",
+		},
+		"an image that is listed itself stays": {
+			"example.org/a/scaler:1.0", []string{"local.example/scaler:1.0", "example.org/a/scaler:1.0"}, nil,
+			"example.org/a/scaler:1.0",
+		},
+		"a digest is kept": {
+			"example.org/scaler:1.0@" + sum, []string{"local.example/scaler:1.0"}, nil, "local.example/scaler:1.0@" +
+				sum,
+		},
+		"a listed digest is added": {
+			"example.org/scaler:1.0", []string{"local.example/scaler:1.0@" + sum}, nil, "local.example/scaler:1.0@" +
+				sum,
+		},
+		"a listed digest pins the image in its own place": {
+			"example.org/scaler:1.0", []string{"example.org/scaler:1.0@" + sum}, nil, "example.org/scaler:1.0@" + sum,
+		},
+		"another digest is another image": {
+			"example.org/scaler:1.0@" + strings.Replace(sum, "2cf", "3cf", 1),
+			[]string{"local.example/scaler:1.0@" + sum}, nil, "which is another",
+		},
+		"of several the one with the longest common path": {
+			"example.org/a/scaler:1.0", []string{"l.example/b/scaler:1.0", "l.example/a/scaler:1.0"}, nil,
+			"l.example/a/scaler:1.0",
+		},
+		"of several that fit alike none": {
+			"example.org/c/scaler:1.0", []string{"l.example/b/scaler:1.0", "l.example/a/scaler:1.0"}, nil,
+			"is localized as",
+		},
+		"an image by digest alone is the one with the digest": {
+			"example.org/scaler@" + sum, []string{"l.example/scaler:1.0@" + sum}, nil, "example.org/scaler@" + sum,
+		},
+		"a mirror of a host": {
+			"example.org/a/scaler:1.0", nil, map[string]string{"example.org": "mirror.example/lab"},
+			"mirror.example/lab/a/scaler:1.0",
+		},
+		"the longest mirror wins": {
+			"example.org/a/scaler:1.0", nil,
+			map[string]string{"example.org": "x.example", "example.org/a": "y.example"}, "y.example/scaler:1.0",
+		},
+		"a mirror fits whole path elements": {
+			"example.org.evil/a:1.0", nil, map[string]string{"example.org": "x.example"}, "example.org.evil/a:1.0",
+		},
+		"Docker Hub has one name": {
+			"nginx", nil, map[string]string{"index.docker.io": "m.example"}, "m.example/library/nginx",
+		},
+		"a mirror applies to the localized image": {
+			"example.org/scaler:1.0", []string{"l.example/scaler:1.0"}, map[string]string{"l.example": "m.example"},
+			"m.example/scaler:1.0",
+		},
+		"what is no reference stays": {
+			"${IMAGE}", []string{"l.example/scaler:1.0"}, map[string]string{"docker.io": "m.example"}, "${IMAGE}",
+		},
+		"a mirror with a scheme is refused": {
+			"a", nil, map[string]string{"docker.io": "https://m.example"}, "without a scheme",
+		},
+		"a listed image without a valid reference": {"a", []string{"A B"}, nil, "is not an image reference"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := object(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: \""+c.image+"\"}]}")
+			o := object(t, "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: \""+
+				c.image+"\"}]}")
 			uses, err := Rewrite([]*unstructured.Unstructured{o}, Rewriting{Localized: c.localized, Mirrors: c.mirrors})
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
@@ -61,7 +107,8 @@ func TestImagesComeFromWhereTheyAreToComeFrom(t *testing.T) {
 				}
 				return
 			}
-			if len(uses) != 1 || uses[0].Image != c.image || uses[0].Rewritten != c.want || uses[0].Field != "spec.containers[0].image" || uses[0].Object != "Pod a" {
+			if len(uses) != 1 || uses[0].Image != c.image || uses[0].Rewritten != c.want ||
+				uses[0].Field != "spec.containers[0].image" || uses[0].Object != "Pod a" {
 				t.Errorf("got %+v, want %s", uses, c.want)
 			}
 			containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "containers")
@@ -82,14 +129,16 @@ func TestEveryPlaceOfAnImageIsFound(t *testing.T) {
 	indented := func(by string) string { return strings.ReplaceAll(pod, "\n  ", "\n"+by) }
 	want := []string{"a:1", "b:1", "e:1", "v:1", "example.org/x/c:1"}
 	for kind, text := range map[string]string{
-		"a Pod":         "apiVersion: v1\nkind: Pod\nspec:" + pod,
-		"a Deployment":  "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:" + indented("      "),
-		"a Job":         "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:" + indented("      "),
-		"a CronJob":     "apiVersion: batch/v1\nkind: CronJob\nspec:\n  jobTemplate:\n    spec:\n      template:\n        spec:" + indented("          "),
+		"a Pod":        "apiVersion: v1\nkind: Pod\nspec:" + pod,
+		"a Deployment": "apiVersion: apps/v1\nkind: Deployment\nspec:\n  template:\n    spec:" + indented("      "),
+		"a Job":        "apiVersion: batch/v1\nkind: Job\nspec:\n  template:\n    spec:" + indented("      "),
+		"a CronJob": "apiVersion: batch/v1\nkind: CronJob\nspec:\n  jobTemplate:\n    spec:\n      template:\n   " +
+			"     spec:" + indented("          "),
 		"a PodTemplate": "apiVersion: v1\nkind: PodTemplate\ntemplate:\n  spec:" + indented("    "),
 	} {
 		t.Run(kind, func(t *testing.T) {
-			uses, err := Rewrite([]*unstructured.Unstructured{object(t, text)}, Rewriting{Localized: []string{"l.example/c:1"}})
+			uses, err := Rewrite([]*unstructured.Unstructured{object(t, text)},
+				Rewriting{Localized: []string{"l.example/c:1"}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,34 +157,61 @@ func TestEveryPlaceOfAnImageIsFound(t *testing.T) {
 }
 
 func TestImagePathsOfCustomResources(t *testing.T) {
-	text := "apiVersion: a.example/v1\nkind: Keda\nmetadata: {name: k, namespace: n}\nspec: {image: \"a:1\", images: {x: \"b:1\", y: \"c:1\"}, parts: [{image: \"d:1\"}, {}, 7]}"
+	text := "apiVersion: a.example/v1\nkind: Keda\nmetadata: {name: k, namespace: n}\nspec: {image: \"a:1\", images: " +
+		"{x: \"b:1\", y: \"c:1\"}, parts: [{image: \"d:1\"}, {}, 7]}"
 	o := object(t, text)
-	paths := []bundle.ImagePath{{Group: "a.example", Kind: "Keda", Field: "spec.image"}, {Group: "a.example", Kind: "Keda", Field: "spec.images.*"}, {Group: "a.example", Kind: "Keda", Field: "spec.parts[*].image"}, {Group: "b.example", Kind: "Keda", Field: "spec.missing"}, {Group: "a.example", Kind: "Keda", Field: "spec.image.deeper"}}
-	uses, err := Rewrite([]*unstructured.Unstructured{o}, Rewriting{Mirrors: map[string]string{"docker.io": "m.example"}, Paths: paths})
+	paths := []bundle.ImagePath{
+		{Group: "a.example", Kind: "Keda", Field: "spec.image"},
+		{Group: "a.example", Kind: "Keda", Field: "spec.images.*"},
+		{Group: "a.example", Kind: "Keda", Field: "spec.parts[*].image"},
+		{Group: "b.example", Kind: "Keda", Field: "spec.missing"}, {
+			Group: "a.example", Kind: "Keda", Field: "spec.image.deeper",
+		},
+	}
+	uses, err := Rewrite([]*unstructured.Unstructured{o}, Rewriting{
+		Mirrors: map[string]string{"docker.io": "m.example"}, Paths: paths,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := object(t, strings.NewReplacer("a:1", "m.example/library/a:1", "b:1", "m.example/library/b:1", "c:1", "m.example/library/c:1", "d:1", "m.example/library/d:1").Replace(text))
+	want := object(t,
+		strings.NewReplacer("a:1", "m.example/library/a:1", "b:1", "m.example/library/b:1", "c:1",
+			"m.example/library/c:1", "d:1", "m.example/library/d:1").Replace(text))
 	if len(uses) != 4 || !reflect.DeepEqual(o, want) {
 		t.Errorf("got %+v\n%v\nwant\n%v", uses, o, want)
 	}
-	if _, err := Rewrite(nil, Rewriting{Paths: []bundle.ImagePath{{Group: "a", Kind: "B", Field: "spec..x"}}}); err == nil || !strings.Contains(err.Error(), `field "spec..x"`) {
+	if _, err := Rewrite(nil,
+		Rewriting{Paths: []bundle.ImagePath{{Group: "a", Kind: "B", Field: "spec..x"}}}); err == nil ||
+		!strings.Contains(err.Error(), `field "spec..x"`) {
 		t.Errorf("a broken field: %v", err)
 	}
 }
 
 func TestImagesAreComparedWithTheListOfTheComponent(t *testing.T) {
-	uses := []Use{{Image: "example.org/scaler:1.0"}, {Image: "example.org/other:1.0"}, {Image: "example.org/other:1.0"}, {Image: "${X}"}}
-	if got := Unlisted(uses, []string{"l.example/scaler:1.0@" + sum}); !slices.Equal(got, []string{"example.org/other:1.0", "${X}"}) {
+	uses := []Use{
+		{Image: "example.org/scaler:1.0"}, {Image: "example.org/other:1.0"}, {Image: "example.org/other:1.0"},
+		{Image: "${X}"},
+	}
+	if got := Unlisted(uses, []string{"l.example/scaler:1.0@" + sum}); !slices.Equal(got,
+		[]string{"example.org/other:1.0", "${X}"}) {
 		t.Errorf("unlisted %v", got)
 	}
 }
 
 func TestMirroringTwiceIsMirroringOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		image := rapid.StringMatching(`([a-z]{1,5}\.[a-z]{2,3}/)?[a-z]{1,5}(/[a-z]{1,5})?(:[a-z0-9]{1,4})?`).Draw(t, "image")
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{"containers": []any{map[string]any{"image": image, "name": "x"}}}}}
-		rules := Rewriting{Mirrors: map[string]string{"docker.io": "mirror.example:5000/hub", "a.io": "mirror.example:5000/a"}}
+		image := rapid.StringMatching(`([a-z]{1,5}\.[a-z]{2,3}/)?[a-z]{1,5}(/[a-z]{1,5})?(:[a-z0-9]{1,4})?`).
+			Draw(t, "image")
+		o := &unstructured.Unstructured{
+			Object: map[string]any{
+				"apiVersion": "v1", "kind": "Pod", "spec": map[string]any{
+					"containers": []any{map[string]any{"image": image, "name": "x"}},
+				},
+			},
+		}
+		rules := Rewriting{
+			Mirrors: map[string]string{"docker.io": "mirror.example:5000/hub", "a.io": "mirror.example:5000/a"},
+		}
 		first, err := Rewrite([]*unstructured.Unstructured{o}, rules)
 		if err != nil {
 			t.Fatal(err)

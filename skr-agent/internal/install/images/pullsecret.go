@@ -18,7 +18,9 @@ const PullSecretVariable = "SKR_IMG_PULL_SECRET"
 // AddPullSecret adds a Secret of their namespace to the pull Secrets of all Pods. The Deployments and StatefulSets for
 // which isOperator returns true also get its name in a variable. An operator that already has this variable is an
 // error, because the value to use is unclear. A malformed Pod spec stays, and the API server refuses it.
-func AddPullSecret(objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool) error {
+func AddPullSecret(
+	objects []*unstructured.Unstructured, secret string, isOperator func(*unstructured.Unstructured) bool,
+) error {
 	for _, o := range objects {
 		kind := o.GroupVersionKind().Group + "/" + o.GetKind()
 		path, ok := podPaths[kind]
@@ -71,7 +73,9 @@ func addVariable(pod map[string]any, secret string) error {
 			continue
 		}
 		if slices.ContainsFunc(env, func(entry any) bool { return nameOf(entry) == PullSecretVariable }) {
-			return fmt.Errorf("containers[%d].env: %s exists already, and the setting imagePullSecret sets its value: remove it from the module",
+			return fmt.Errorf(
+				"containers[%d].env: %s exists already, and the setting imagePullSecret sets its value: remove it "+
+					"from the module",
 				n, PullSecretVariable)
 		}
 		container["env"] = append(env, map[string]any{"name": PullSecretVariable, "value": secret})

@@ -30,25 +30,34 @@ func TestPodsOfAllWorkloadsPullWithTheSecret(t *testing.T) {
 			`{apiVersion: batch/v1, kind: CronJob, metadata: {name: a}, spec: {jobTemplate: {spec: {template: {spec: {imagePullSecrets: [{name: pull}]}}}}}}`,
 		},
 		"a Pod": {
-			`{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}`, `{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {imagePullSecrets: [{name: pull}]}}`,
+			`{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {}}`,
+			`{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {imagePullSecrets: [{name: pull}]}}`,
 		},
 		"a kind of another group": {
-			`{apiVersion: example.org/v1, kind: Deployment, spec: {template: {spec: {}}}}`, `{apiVersion: example.org/v1, kind: Deployment, spec: {template: {spec: {}}}}`,
+			`{apiVersion: example.org/v1, kind: Deployment, spec: {template: {spec: {}}}}`,
+			`{apiVersion: example.org/v1, kind: Deployment, spec: {template: {spec: {}}}}`,
 		},
 		"what no API server takes": {
 			`{apiVersion: apps/v1, kind: Deployment, metadata: {name: manager}, spec: {template: {spec: {imagePullSecrets: a, containers: [b, {env: c}]}}}}`,
 			`{apiVersion: apps/v1, kind: Deployment, metadata: {name: manager}, spec: {template: {spec: {imagePullSecrets: a, containers: [b, {env: c}]}}}}`,
 		},
-		"a workload without pods": {`{apiVersion: apps/v1, kind: Deployment, spec: {template: []}}`, `{apiVersion: apps/v1, kind: Deployment, spec: {template: []}}`},
+		"a workload without pods": {
+			`{apiVersion: apps/v1, kind: Deployment, spec: {template: []}}`,
+			`{apiVersion: apps/v1, kind: Deployment, spec: {template: []}}`,
+		},
 	} {
 		o := object(t, c.is)
-		require.NoError(t, AddPullSecret([]*unstructured.Unstructured{o}, "pull", func(o *unstructured.Unstructured) bool { return o.GetName() == "manager" }), kind)
+		require.NoError(t,
+			AddPullSecret([]*unstructured.Unstructured{o}, "pull",
+				func(o *unstructured.Unstructured) bool { return o.GetName() == "manager" }), kind)
 		require.Equal(t, object(t, c.becomes).Object, o.Object, kind)
 	}
 }
 
 func TestForeignPullSecretIsRefused(t *testing.T) {
-	o := object(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: home, name: manager}, spec: {template: {spec: {containers: [{name: a, env: [{name: SKR_IMG_PULL_SECRET, value: b}]}]}}}}`)
+	o := object(t,
+		`{apiVersion: apps/v1, kind: Deployment, metadata: {namespace: home, name: manager}, spec: {template: {spec: {containers: [{name: a, env: [{name: SKR_IMG_PULL_SECRET, value: b}]}]}}}}`)
 	err := AddPullSecret([]*unstructured.Unstructured{o}, "pull", func(*unstructured.Unstructured) bool { return true })
-	require.ErrorContains(t, err, "Deployment home/manager: spec.template.spec.containers[0].env: SKR_IMG_PULL_SECRET exists already")
+	require.ErrorContains(t, err,
+		"Deployment home/manager: spec.template.spec.containers[0].env: SKR_IMG_PULL_SECRET exists already")
 }
