@@ -17,9 +17,10 @@ import (
 func TestARunMeasuresEachCheckOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		measure := w.Measure
+		measure, ended := w.Measure, make(chan struct{})
 		w.Measure = func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement {
 			m := measure(ctx, t, d, before)
+			<-ended
 			switch d.Name {
 			case "bad":
 				m.Verdict, m.Message = checks.Failure, "above 1"
@@ -34,7 +35,9 @@ func TestARunMeasuresEachCheckOnce(t *testing.T) {
 		bad, slow := fleet.Check{Name: "bad", CEL: cel.CEL}, fleet.Check{Name: "slow", CEL: cel.CEL}
 		w.SetRun("one", target("1.0.0", true, cel, bad, slow, job, missing), "")
 		require.True(t, w.HasRun("one"))
+		pass(time.Minute)
 		require.Nil(t, w.RunResult(), "before its end")
+		close(ended)
 		pass(time.Hour)
 		result := w.RunResult()
 		require.EqualValues(t, 3, w.measured.Load(), "each check once, and no Job")
