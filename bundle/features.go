@@ -33,11 +33,15 @@ const (
 	FeatureCheckRun Feature = "check-run"
 	// FeatureValues is Predicate.Values and the annotation uses-values of a Manifest.
 	FeatureValues Feature = "values"
+	// FeatureNextRegistry is Settings.NextRegistry.
+	FeatureNextRegistry Feature = "next-registry"
 )
 
 // features lists all features of this version, sorted. Every supported version supports the rest of the wire format.
 var features = []Feature{
-	FeatureCheckRun, FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureDetails,
+	FeatureCheckRun, FeatureChecks, FeatureImagePullSecret, FeatureNamespaceLabels, FeatureNextRegistry,
+	FeatureRecreate,
+	FeatureDetails,
 	FeatureTakeover, FeatureValues,
 }
 
@@ -62,6 +66,9 @@ func (s Settings) Features() []Feature {
 	if len(s.NamespaceLabels) > 0 {
 		all = append(all, FeatureNamespaceLabels)
 	}
+	if s.NextRegistry != nil {
+		all = append(all, FeatureNextRegistry)
+	}
 	if len(s.Details) > 0 {
 		all = append(all, FeatureDetails)
 	}
@@ -85,6 +92,8 @@ func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 			s.ImagePullSecret = ""
 		case FeatureNamespaceLabels:
 			s.NamespaceLabels = nil
+		case FeatureNextRegistry:
+			s.NextRegistry = nil
 		case FeatureDetails:
 			s.Details = nil
 		case FeatureCheckRun:
@@ -98,7 +107,8 @@ func (s Settings) Without(understood func(Feature) bool) (Settings, []Feature) {
 // those that its ModuleTemplate requires.
 func (m Manifest) Features() []Feature {
 	var all []Feature
-	for _, name := range strings.FieldsFunc(m.Annotations[v1beta2.AnnotationRequiresFeatures], func(r rune) bool { return r == ',' || r == ' ' }) {
+	for _, name := range strings.FieldsFunc(m.Annotations[v1beta2.AnnotationRequiresFeatures],
+		func(r rune) bool { return r == ',' || r == ' ' }) {
 		all = append(all, Feature(name))
 	}
 	if len(m.Inherited) > 0 {
@@ -149,7 +159,8 @@ func checkCritical(payload []byte) *refusal.Error {
 	}
 	for _, f := range list {
 		if !IsFeature(f) {
-			return refusal.New(refusal.UnsupportedFeature, "requires feature %s, which this version does not support: upgrade it", f)
+			return refusal.New(refusal.UnsupportedFeature,
+				"requires feature %s, which this version does not support: upgrade it", f)
 		}
 	}
 	return nil
@@ -162,7 +173,8 @@ func checkFeatures(list []Feature) error {
 	}
 	for i, f := range list {
 		if !f.Valid() {
-			return fmt.Errorf("[%d]: %s: want at most %d lower-case letters, digits and hyphens", i, Quote(string(f), maxFeatureBytes), maxFeatureBytes)
+			return fmt.Errorf("[%d]: %s: want at most %d lower-case letters, digits and hyphens", i,
+				Quote(string(f), maxFeatureBytes), maxFeatureBytes)
 		}
 		if i > 0 && list[i-1] >= f {
 			return fmt.Errorf("[%d]: %s: want sorted, unique names", i, f)
@@ -173,5 +185,6 @@ func checkFeatures(list []Feature) error {
 
 // Valid reports whether the name is valid for a feature.
 func (f Feature) Valid() bool {
-	return f != "" && len(f) <= maxFeatureBytes && strings.Trim(string(f), "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+	return f != "" && len(f) <= maxFeatureBytes &&
+		strings.Trim(string(f), "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }

@@ -16,11 +16,14 @@ import (
 // later adds fields that a later version could have: at the top level, below it, and in lists.
 func later(t *testing.T, a *attempt) {
 	t.Helper()
-	a.payload = append(a.payload, replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":{"a":[1]},`), replace(t, `"audience":{`, `"audience":{"region":"x",`),
+	a.payload = append(a.payload, replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":{"a":[1]},`),
+		replace(t, `"audience":{`, `"audience":{"region":"x",`),
 		replace(t, `"subject":[{`, `"subject":[{"uri":"x",`), replace(t, `{"_type"`, `{"later":1,"_type"`))
-	for blob, old := range map[*Blob]string{&a.documents.State: `"manifests":[{`, &a.documents.Catalog: `"moduleTemplates":[{`} {
+	for blob, old := range map[*Blob]string{&a.documents.State: `"manifests":[{`,
+		&a.documents.Catalog: `"moduleTemplates":[{`} {
 		text := replace(t, old, old+`"later":{"x":1},`)(string(blob.Bytes))
-		*blob = NewBlob(blob.Descriptor.MediaType, []byte(replace(t, `{"apiVersion"`, `{"later":[{}],"apiVersion"`)(text)))
+		*blob = NewBlob(blob.Descriptor.MediaType,
+			[]byte(replace(t, `{"apiVersion"`, `{"later":[{}],"apiVersion"`)(text)))
 	}
 }
 
@@ -39,14 +42,16 @@ func TestAuthenticatedUnknownFieldsAreIgnored(t *testing.T) {
 	plain, extended := newAttempt(t), newAttempt(t)
 	later(t, extended)
 	extended.predicate(func(p *Predicate) { p.Critical = AllFeatures() })
-	for _, pair := range [][2]any{{open(plain).State, open(extended).State}, {open(plain).Modules, open(extended).Modules}} {
+	for _, pair := range [][2]any{{open(plain).State, open(extended).State},
+		{open(plain).Modules, open(extended).Modules}} {
 		if a, b := encode(t, pair[0]), encode(t, pair[1]); a != b {
 			t.Errorf("got %s, want %s", b, a)
 		}
 	}
 	for place, change := range map[string]func(string) string{
-		"predicate in another case":      replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":1,"Epoch":1,`),
-		"list of strings in another":     replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":1,"RemovalS":["keda"],`),
+		"predicate in another case": replace(t, `"predicate":{`, `"predicate":{"onlyOnMondays":1,"Epoch":1,`),
+		"list of strings in another": replace(t, `"predicate":{`,
+			`"predicate":{"onlyOnMondays":1,"RemovalS":["keda"],`),
 		"subject in another case":        replace(t, `"digest":{`, `"later":1,"DIGEST":{},"digest":{`),
 		"unknown field with a field two": replace(t, `"predicate":{`, `"predicate":{"later":{"a":1,"a":2},`),
 	} {
@@ -117,7 +122,8 @@ func TestReportsOfOtherVersionsAreAccepted(t *testing.T) {
 		t.Error("reports with other features have the same content")
 	}
 	for name, features := range map[string]string{
-		"a feature twice": `["teleport","teleport"]`, "features out of order": `["teleport","recreate"]`, "a bad name": `["Teleport"]`,
+		"a feature twice": `["teleport","teleport"]`, "features out of order": `["teleport","recreate"]`,
+		"a bad name":        `["Teleport"]`,
 		"too many features": encode(t, slices.Repeat([]Feature{"a"}, maxFeatures+1)),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,14 +143,17 @@ func TestImageListsOfOtherVersionsAreAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := NewBlob(MediaTypeCarried, []byte(replace(t, `"bundles":[{`, `"later":[{}],"bundles":[{"later":1,`)(string(plain.Bytes))))
+	list := NewBlob(MediaTypeCarried,
+		[]byte(replace(t, `"bundles":[{`, `"later":[{}],"bundles":[{"later":1,`)(string(plain.Bytes))))
 	verify := func(change func(string) string) (VerifiedCarried, error) {
 		payload := change(encode(t, carriedStatement{
-			Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)}, PredicateType: PredicateCarried,
-			Predicate: CarriedPredicate{Epoch: 1, Sequence: 1},
+			Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)},
+			PredicateType: PredicateCarried,
+			Predicate:     CarriedPredicate{Epoch: 1, Sequence: 1},
 		}))
 		manifest, err := NewManifest(ocispec.Manifest{
-			ArtifactType: ArtifactTypeCarried, Config: list.Descriptor, Layers: []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
+			ArtifactType: ArtifactTypeCarried, Config: list.Descriptor,
+			Layers:      []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
 			Annotations: map[string]string{AnnotationAttestation: encode(t, signed(t, signer, payload))},
 		})
 		if err != nil {
@@ -181,9 +190,14 @@ func TestFeaturesOfAState(t *testing.T) {
 	if !slices.IsSorted(AllFeatures()) || checkFeatures(AllFeatures()) != nil {
 		t.Errorf("features %v: want valid names, sorted", AllFeatures())
 	}
-	state := DesiredState{Takeover: TakeoverAdopt, Settings: Settings{ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"}},
+	state := DesiredState{Takeover: TakeoverAdopt, Settings: Settings{
+		ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"},
+		NextRegistry: &NextRegistry{Location: "next.example/fleet"},
+	},
 		Offers: []Manifest{{Annotations: map[string]string{v1beta2.AnnotationRequiresFeatures: "recreate"}}}}
-	want := []Feature{FeatureImagePullSecret, FeatureNamespaceLabels, FeatureRecreate, FeatureTakeover}
+	want := []Feature{
+		FeatureImagePullSecret, FeatureNamespaceLabels, FeatureNextRegistry, FeatureRecreate, FeatureTakeover,
+	}
 	if got := state.Features(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -191,7 +205,8 @@ func TestFeaturesOfAState(t *testing.T) {
 		t.Errorf("critical: got %v", got)
 	}
 	settings, left := state.Settings.Without(func(f Feature) bool { return f == FeatureNamespaceLabels })
-	if settings.ImagePullSecret != "" || settings.NamespaceLabels == nil || !slices.Equal(left, []Feature{FeatureImagePullSecret}) {
+	if settings.ImagePullSecret != "" || settings.NamespaceLabels == nil || settings.NextRegistry != nil ||
+		!slices.Equal(left, []Feature{FeatureImagePullSecret, FeatureNextRegistry}) {
 		t.Errorf("got %+v without %v", settings, left)
 	}
 	if text, err := json.Marshal(Predicate{}); err != nil || strings.Contains(string(text), "critical") {

@@ -61,7 +61,8 @@ func checkKyma(p Predicate, t Trust) *refusal.Error {
 	}
 	return refusal.New(
 		refusal.WrongKyma,
-		"comes from Kyma %s, this runtime belongs to Kyma %s: an operator assigns it to another one with `kcp-publisher move`, or with `kcp-publisher enroll --replace`",
+		"comes from Kyma %s, this runtime belongs to Kyma %s: an operator assigns it to another one with "+
+			"`kcp-publisher move`, or with `kcp-publisher enroll --replace`",
 		p.Owner(),
 		expected,
 	)
@@ -82,14 +83,9 @@ func (from Reporter) checkOwner(report Report) *refusal.Error {
 		slices.ContainsFunc(from.Former, report.Owner.SameName) {
 		return nil
 	}
-	return refusal.New(
-		refusal.WrongKyma,
+	return refusal.New(refusal.WrongKyma,
 		"the runtime belongs to Kyma %s, this is Kyma %s: run `kcp-publisher enroll %s --replace --kyma %s`",
-		report.Owner,
-		from.Owner,
-		from.Runtime,
-		trust.Kyma{Namespace: from.Owner.Namespace, Name: from.Owner.Name},
-	)
+		report.Owner, from.Owner, from.Runtime, trust.Kyma{Namespace: from.Owner.Namespace, Name: from.Owner.Name})
 }
 
 // checkCluster refuses a report from another cluster than the one that enrolled. A runtime in a new cluster enrolls
@@ -100,8 +96,8 @@ func (from Reporter) checkCluster(report Report, enrolled bool) *refusal.Error {
 	}
 	return refusal.New(
 		refusal.WrongCluster,
-		"signed with the runtime's key in cluster %s, the runtime enrolled in cluster %s: a copy of the runtime has its key; "+
-			"to use the other cluster, run `kcp-publisher enroll %s`, apply its output there and restart the agent",
+		"signed with the runtime's key in cluster %s, the runtime enrolled in cluster %s: a copy of the runtime has "+
+			"its key; to use the other cluster, run `kcp-publisher enroll %s` and apply its output there",
 		Quote(report.ClusterUID, maxQuotedBytes),
 		from.ClusterUID,
 		from.Runtime,

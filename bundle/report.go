@@ -366,12 +366,8 @@ func (from Reporter) checkIdentity(report Report) *refusal.Error {
 			Quote(report.Runtime, maxQuotedBytes), from.Runtime)
 	}
 	if from.Fleet != "" && report.Fleet != from.Fleet {
-		return refusal.New(
-			refusal.WrongRuntime,
-			"report has fleet %s, want %q",
-			Quote(report.Fleet, maxQuotedBytes),
-			from.Fleet,
-		)
+		return refusal.New(refusal.WrongRuntime, "report has fleet %s, want %q", Quote(report.Fleet, maxQuotedBytes),
+			from.Fleet)
 	}
 	return from.checkOwner(report)
 }
@@ -401,11 +397,10 @@ func (r Report) content() digest.Digest {
 func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refusal.Error) {
 	hint := signed.VerificationMaterial.PublicKey.Hint
 	if from.Revoked != nil && from.Revoked(hint) {
-		return nil, false, refusal.New(
-			refusal.Revoked,
-			"signed with key %s, which is revoked: delete the agent's key and enroll it again",
-			trust.ShortThumbprint(hint),
-		)
+		return nil, false,
+			refusal.New(refusal.Revoked,
+				"signed with key %s, which is revoked: delete the agent's key and enroll it again",
+				trust.ShortThumbprint(hint))
 	}
 	if from.Key != nil {
 		known, err := trust.Thumbprint(from.Key)
@@ -437,15 +432,14 @@ func reportKey(signed attestation, from Reporter) (crypto.PublicKey, bool, *refu
 	}
 	switch {
 	case enrollment == nil && from.Key != nil:
-		return nil, false, refusal.New(
-			refusal.ForeignKey,
-			"signed with key %s, which is not the runtime's key",
-			trust.ShortThumbprint(hint),
-		)
+		return nil, false,
+			refusal.New(refusal.ForeignKey, "signed with key %s, which is not the runtime's key",
+				trust.ShortThumbprint(hint))
 	case enrollment == nil:
 		return nil, false, refusal.New(
 			refusal.NotEnrolled,
-			"the runtime's key is unknown, and the report contains no valid enrollment or certificate: run `kcp-publisher enroll %s`, apply its output in the runtime, and restart the agent",
+			"the runtime's key is unknown, and the report contains no valid enrollment or certificate: run "+
+				"`kcp-publisher enroll %s` and apply its output in the runtime",
 			from.Runtime,
 		)
 	}
@@ -462,11 +456,9 @@ func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (cry
 		return nil, false, refusal.New(refusal.ForeignKey, "enrolls another key than the one that signed it")
 	}
 	if from.Enroll == nil {
-		return nil, false, refusal.New(
-			refusal.ForeignKey,
-			"enrolls key %s, but enrollments are not accepted here",
-			trust.ShortThumbprint(hint),
-		)
+		return nil, false,
+			refusal.New(refusal.ForeignKey, "enrolls key %s, but enrollments are not accepted here",
+				trust.ShortThumbprint(hint))
 	}
 	if err := from.Enroll(enrollment); err != nil {
 		return nil, false, refusal.New(refusal.NotEnrolled, "enrollment: %w", err)
@@ -488,10 +480,8 @@ func certifiedKey(certificate, hint string, from Reporter) (crypto.PublicKey, bo
 		return nil, false, refusal.New(refusal.NotEnrolled, "%w", err)
 	}
 	if certified, err := trust.Thumbprint(key); err != nil || certified != hint {
-		return nil, false, refusal.New(
-			refusal.ForeignKey,
-			"contains the certificate of another key than the one that signed it",
-		)
+		return nil, false,
+			refusal.New(refusal.ForeignKey, "contains the certificate of another key than the one that signed it")
 	}
 	return key, true, nil
 }

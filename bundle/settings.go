@@ -37,6 +37,8 @@ type Settings struct {
 	CheckRun *CheckRun `json:"checkRun,omitempty"`
 	// Agent is the image of the agent, by digest. Empty leaves the agent's image to its installation.
 	Agent string `json:"agent,omitempty"`
+	// NextRegistry announces a change of the fleet's registry, nil for none.
+	NextRegistry *NextRegistry `json:"nextRegistry,omitempty"`
 }
 
 // AutonomyCatalog allows a runtime to choose among the offers of its last bundle.
@@ -66,7 +68,8 @@ const (
 func (s Settings) checkNamespace() error {
 	for key, value := range s.NamespaceLabels {
 		if !slices.Contains(NamespaceLabelKeys, key) {
-			return fmt.Errorf("settings: namespace label %.300q: want one of %s", key, strings.Join(NamespaceLabelKeys, ", "))
+			return fmt.Errorf("settings: namespace label %.300q: want one of %s", key,
+				strings.Join(NamespaceLabelKeys, ", "))
 		}
 		if problems := validation.IsValidLabelValue(value); value == "" || len(problems) > 0 {
 			return fmt.Errorf("settings: namespace label %s: %.300q is not a valid label value", key, value)
@@ -84,7 +87,8 @@ func (s Settings) checkNamespace() error {
 // invalid ones must not reach any.
 func (s Settings) Check() error {
 	if len(s.Mirrors) > maxMirrors || len(s.ImagePaths) > maxImagePaths {
-		return fmt.Errorf("settings: %d mirrors and %d image paths, at most %d and %d", len(s.Mirrors), len(s.ImagePaths), maxMirrors, maxImagePaths)
+		return fmt.Errorf("settings: %d mirrors and %d image paths, at most %d and %d", len(s.Mirrors),
+			len(s.ImagePaths), maxMirrors, maxImagePaths)
 	}
 	if s.Autonomy != "" && s.Autonomy != AutonomyCatalog {
 		return fmt.Errorf("settings: autonomy %q: want %s or nothing", s.Autonomy, AutonomyCatalog)
@@ -102,6 +106,9 @@ func (s Settings) Check() error {
 		return err
 	}
 	if err := s.CheckRun.check(); err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	if err := s.NextRegistry.check(); err != nil {
 		return fmt.Errorf("settings: %w", err)
 	}
 	names := map[string]string{}
@@ -134,7 +141,9 @@ func (p ImagePath) Steps() ([]string, error) {
 	steps := strings.Split(strings.ReplaceAll(p.Field, "[*]", ".*"), ".")
 	for _, step := range steps {
 		if step == "" || strings.ContainsAny(step, "[]") {
-			return nil, fmt.Errorf("field %q: want names separated by dots, with * or [*] for all entries of a map or list", p.Field)
+			return nil,
+				fmt.Errorf("field %q: want names separated by dots, with * or [*] for all entries of a map or list",
+					p.Field)
 		}
 	}
 	if len(steps) > maxImagePathSteps {
@@ -150,7 +159,8 @@ func ParseMirrors(flags []string) (map[string]string, error) {
 		from, to, ok := strings.Cut(text, "=")
 		from, to = OneName(from), strings.TrimSuffix(to, "/")
 		if !ok || from == "" || to == "" || strings.Contains(text, "://") {
-			return nil, fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)
+			return nil,
+				fmt.Errorf("--mirror %q: want FROM=TO without schemes, such as docker.io=registry.example/docker", text)
 		}
 		if _, twice := mirrors[from]; twice {
 			return nil, fmt.Errorf("--mirror %q: %s already has a mirror", text, from)

@@ -29,7 +29,8 @@ func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, hosts := range map[string][]string{"a bucket that is not named": nil, "a bucket that refuses": {at.Host}} {
+	for name, hosts := range map[string][]string{"a bucket that is not named": nil,
+		"a bucket that refuses": {at.Host}} {
 		t.Run(name, func(t *testing.T) {
 			registries, err := NewRegistries(Access{NoRetry: true, BlobHosts: hosts})
 			if err != nil {

@@ -22,7 +22,9 @@ func TestDryRunStoreConforms(t *testing.T) {
 func TestDryRunChangesNothing(t *testing.T) {
 	ctx, base := t.Context(), store.NewMemory()
 	manifest := func(text string) bundle.Blob {
-		blob, err := bundle.NewManifest(ocispec.Manifest{ArtifactType: "text/" + text, Config: ocispec.DescriptorEmptyJSON})
+		blob, err := bundle.NewManifest(ocispec.Manifest{
+			ArtifactType: "text/" + text, Config: ocispec.DescriptorEmptyJSON,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +48,8 @@ func TestDryRunChangesNothing(t *testing.T) {
 	if err := store.PushManifest(ctx, repository(dry), next, bundle.TagDesired); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := store.Head(ctx, repository(dry), bundle.TagDesired); err != nil || found != next.Descriptor.Digest {
+	if found, err := store.Head(ctx, repository(dry), bundle.TagDesired); err != nil ||
+		found != next.Descriptor.Digest {
 		t.Errorf("after a push the dry run sees %s, %v", found, err)
 	}
 	if err := repository(dry).Tag(ctx, old.Descriptor, "kept"); err != nil {
@@ -55,14 +58,16 @@ func TestDryRunChangesNothing(t *testing.T) {
 	if got, err := store.Fetch(ctx, repository(dry), "kept"); err != nil || !bytes.Equal(got.Bytes, old.Bytes) {
 		t.Errorf("what is there has a tag and is %+v, %v", got, err)
 	}
-	if found, err := store.Head(ctx, repository(base), bundle.TagDesired); err != nil || found != old.Descriptor.Digest {
+	if found, err := store.Head(ctx, repository(base), bundle.TagDesired); err != nil ||
+		found != old.Descriptor.Digest {
 		t.Errorf("the store itself has %s, %v", found, err)
 	}
 	if _, err := store.Head(ctx, repository(base), "kept"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("the store itself has the tag: %v", err)
 	}
 	dir := filepath.Join(t.TempDir(), "layout")
-	if err := store.PushManifest(ctx, repository(store.DryRun(store.NewLayout(dir))), next, bundle.TagDesired); err != nil {
+	if err := store.PushManifest(ctx, repository(store.DryRun(store.NewLayout(dir))), next,
+		bundle.TagDesired); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {

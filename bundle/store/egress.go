@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
@@ -17,9 +18,8 @@ import (
 // connections. Those are limited by the address at the moment of the connection, so that a name cannot first resolve to
 // an allowed address and then to another one.
 type egress struct {
-	base *http.Transport // as configured, without limits
-
 	mu         sync.Mutex                // guards the fields below
+	base       *http.Transport           // as configured, without limits
 	configured map[string]bool           // registries' hosts; false for those that only a component names
 	limited    map[reach]*http.Transport // by the kinds of addresses that they connect to
 	seen       map[string]reach          // kind of the address that HOST:PORT was last connected at
@@ -29,7 +29,9 @@ type egress struct {
 const maxSeen = 10_000
 
 func newEgress(base *http.Transport) *egress {
-	e := &egress{base: base, configured: map[string]bool{}, limited: map[reach]*http.Transport{}, seen: map[string]reach{}}
+	e := &egress{
+		base: base, configured: map[string]bool{}, limited: map[reach]*http.Transport{}, seen: map[string]reach{},
+	}
 	e.base.DialContext = e.dialer(reachPublic | reachPrivate | reachLinkLocal | reachLoopback)
 	return e
 }
@@ -51,18 +53,38 @@ func (e *egress) open(host string, configured bool) {
 	e.configured[host] = configured
 }
 
+// trust replaces the certificate authorities of new connections, and closes the idle ones.
+func (e *egress) trust(authorities *x509.CertPool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, transport := range e.limited {
+		transport.CloseIdleConnections()
+	}
+	e.base.CloseIdleConnections()
+	e.base = e.base.Clone() // the configuration of a transport in use must not change
+	e.base.TLSClientConfig.RootCAs = authorities
+	clear(e.limited)
+}
+
+// unlimited returns the connections without limits.
+func (e *egress) unlimited() *http.Transport {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.base
+}
+
 // RoundTrip sends the request over the connections for its kind.
 func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
 	allowed, everything := e.allowed(request)
 	if everything {
-		return e.base.RoundTrip(request)
+		return e.unlimited().RoundTrip(request)
 	}
 	if e.proxied(request) {
 		// A proxy resolves the name, so that only the name can be checked here.
 		if allowed == reachPublic && IsInternalHost(request.URL.Host) {
 			return nil, refused(request, "it is an address of this network")
 		}
-		return e.base.RoundTrip(request)
+		return e.unlimited().RoundTrip(request)
 	}
 	response, err := e.transport(allowed).RoundTrip(request)
 	if err != nil && request.Response != nil {
@@ -112,10 +134,11 @@ func (e *egress) allowed(request *http.Request) (allowed reach, everything bool)
 }
 
 func (e *egress) proxied(request *http.Request) bool {
-	if e.base.Proxy == nil {
+	find := e.unlimited().Proxy
+	if find == nil {
 		return false
 	}
-	proxy, err := e.base.Proxy(request)
+	proxy, err := find(request)
 	return err == nil && proxy != nil
 }
 
@@ -134,7 +157,9 @@ func (e *egress) transport(allowed reach) *http.Transport {
 // dialer connects to addresses of these kinds only. It checks resolved addresses, not names.
 func (e *egress) dialer(allowed reach) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, ControlContext: control(allowed, address)}
+		dialer := net.Dialer{
+			Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, ControlContext: control(allowed, address),
+		}
 		connection, err := dialer.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
@@ -159,7 +184,11 @@ func control(allowed reach, host string) func(context.Context, string, string, s
 			return fmt.Errorf("%s: %w", address, err)
 		}
 		if kind := reachOf(at.Addr()); allowed&kind == 0 {
-			return &RedirectError{To: host, Detail: fmt.Sprintf("%s is a %s address, where a registry leads only if it has such an address itself", at.Addr(), kind)}
+			return &RedirectError{
+				To: host,
+				Detail: fmt.Sprintf("%s is a %s address, where a registry leads only if it has such an address itself",
+					at.Addr(), kind),
+			}
 		}
 		return nil
 	}

@@ -27,7 +27,8 @@ func NotFound(err error) error {
 
 func notFound(wrapped, cause error) error {
 	var response *errcode.ErrorResponse
-	if errors.Is(cause, errdef.ErrNotFound) || errors.As(cause, &response) && response.StatusCode == http.StatusNotFound {
+	if errors.Is(cause, errdef.ErrNotFound) || errors.As(cause, &response) &&
+		response.StatusCode == http.StatusNotFound {
 		return fmt.Errorf("%w: %w", ErrNotFound, wrapped)
 	}
 	return wrapped
@@ -41,7 +42,8 @@ func Unavailable(err error) bool {
 	}
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {
-		return response.StatusCode >= http.StatusInternalServerError || response.StatusCode == http.StatusTooManyRequests
+		return response.StatusCode >= http.StatusInternalServerError ||
+			response.StatusCode == http.StatusTooManyRequests
 	}
 	if errors.As(err, new(*PausedError)) {
 		return true

@@ -18,14 +18,18 @@ func TestOnlyAWholeRegistryIsUnavailable(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"it cannot be reached":            {fmt.Errorf("fetch: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}), true},
+		"it cannot be reached": {
+			fmt.Errorf("fetch: %w", &net.OpError{Op: "dial", Err: errors.New("connection refused")}), true,
+		},
 		"it is broken":                    {answer(http.StatusBadGateway), true},
 		"it is overloaded":                {answer(http.StatusTooManyRequests), true},
 		"it denies one request":           {answer(http.StatusForbidden), false},
 		"it does not know what was asked": {answer(http.StatusNotFound), false},
-		"its content was refused":         {refusal.New(refusal.WrongDigest, "read: %w", &net.OpError{Op: "read", Err: errors.New("reset")}), false},
-		"something else is wrong":         {errors.New("no such field"), false},
-		"nothing is wrong":                {nil, false},
+		"its content was refused": {
+			refusal.New(refusal.WrongDigest, "read: %w", &net.OpError{Op: "read", Err: errors.New("reset")}), false,
+		},
+		"something else is wrong": {errors.New("no such field"), false},
+		"nothing is wrong":        {nil, false},
 	} {
 		if got := Unavailable(c.err); got != c.want {
 			t.Errorf("%s: got %t", name, got)

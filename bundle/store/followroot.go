@@ -18,7 +18,9 @@ import (
 type RootReader func(ctx context.Context, version int64) ([]byte, digest.Digest, error)
 
 // FollowRoot looks for newer versions of a root in a store; see FollowRootFrom.
-func FollowRoot(ctx context.Context, place Store, root trust.Root) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
+func FollowRoot(
+	ctx context.Context, place Store, root trust.Root,
+) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
 	return FollowRootFrom(ctx, func(ctx context.Context, version int64) ([]byte, digest.Digest, error) {
 		return FetchRoot(ctx, place, version)
 	}, root)
@@ -27,7 +29,9 @@ func FollowRoot(ctx context.Context, place Store, root trust.Root) (newest trust
 // FollowRootFrom reads newer versions of a root, one after the other, and returns the last one that follows. The first
 // version that does not follow ends the chain and is returned as a refusal with the digest of its manifest. The error
 // means that a version could not be read.
-func FollowRootFrom(ctx context.Context, read RootReader, root trust.Root) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
+func FollowRootFrom(
+	ctx context.Context, read RootReader, root trust.Root,
+) (newest trust.Root, refused *refusal.Error, at digest.Digest, err error) {
 	for range trust.MaxRootHops {
 		data, found, err := read(ctx, root.Version+1)
 		if errors.Is(err, ErrNotFound) {
@@ -64,7 +68,11 @@ func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 	case err == nil && there == manifest.Descriptor.Digest:
 		return Has(ctx, repository, layer.Descriptor)
 	case err == nil:
-		return false, fmt.Errorf("%s:%s is another root of trust (%s) than the root of the keys (%s): it was replaced, or the keys belong to another fleet", place.Name(bundle.TrustRepository), tag, there, manifest.Descriptor.Digest)
+		return false,
+			fmt.Errorf(
+				"%s:%s is another root of trust (%s) than the root of the keys (%s): it was replaced, or the keys "+
+					"belong to another fleet", place.Name(bundle.TrustRepository), tag, there,
+				manifest.Descriptor.Digest)
 	case !errors.Is(err, ErrNotFound):
 		return false, err
 	}
@@ -75,7 +83,8 @@ func HasRoot(ctx context.Context, place Store, root trust.Root) (bool, error) {
 func rootManifest(root trust.Root) (manifest, layer bundle.Blob, err error) {
 	layer = bundle.NewBlob(bundle.MediaTypeRoot, root.Raw)
 	manifest, err = bundle.NewManifest(ocispec.Manifest{
-		ArtifactType: bundle.ArtifactTypeRoot, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{layer.Descriptor},
+		ArtifactType: bundle.ArtifactTypeRoot, Config: ocispec.DescriptorEmptyJSON,
+		Layers: []ocispec.Descriptor{layer.Descriptor},
 	})
 	return manifest, layer, err
 }
@@ -125,8 +134,11 @@ func ReadRoot(ctx context.Context, repository oras.ReadOnlyTarget, version int64
 	if refused != nil {
 		return nil, newest, refused
 	}
-	if len(manifest.Layers) != 1 || manifest.Layers[0].MediaType != bundle.MediaTypeRoot || manifest.Layers[0].Size > trust.MaxRootBytes {
-		return nil, newest, refusal.New(refusal.BadRoot, "layers: want one of %s with at most %d bytes", bundle.MediaTypeRoot, trust.MaxRootBytes)
+	if len(manifest.Layers) != 1 || manifest.Layers[0].MediaType != bundle.MediaTypeRoot ||
+		manifest.Layers[0].Size > trust.MaxRootBytes {
+		return nil, newest,
+			refusal.New(refusal.BadRoot, "layers: want one of %s with at most %d bytes", bundle.MediaTypeRoot,
+				trust.MaxRootBytes)
 	}
 	data, err := FetchBlob(ctx, repository, manifest.Layers[0], trust.MaxRootBytes)
 	return data, newest, err

@@ -52,13 +52,17 @@ func TestRootsLieInTheRegistryForGood(t *testing.T) {
 		t.Errorf("a version that is not there: %v", err)
 	}
 	other := trusttest.NewMaker(t).First()
-	if err := PushRoot(t.Context(), place, other); err == nil || !strings.Contains(err.Error(), "is another root of trust") {
+	if err := PushRoot(t.Context(), place, other); err == nil ||
+		!strings.Contains(err.Error(), "is another root of trust") {
 		t.Errorf("another root in its place: %v", err)
 	}
 	repository, err := place.Repository(t.Context(), bundle.TrustRepository)
 	m.Must(err)
 	blob := bundle.NewBlob("application/json", []byte(`{"x":1}`))
-	manifest, err := bundle.NewManifest(ocispec.Manifest{ArtifactType: bundle.ArtifactTypeRoot, Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{blob.Descriptor}})
+	manifest, err := bundle.NewManifest(ocispec.Manifest{
+		ArtifactType: bundle.ArtifactTypeRoot, Config: ocispec.DescriptorEmptyJSON,
+		Layers: []ocispec.Descriptor{blob.Descriptor},
+	})
 	m.Must(err)
 	m.Must(PushBlob(t.Context(), repository, blob))
 	m.Must(PushManifest(t.Context(), repository, manifest, bundle.RootTag(2)))

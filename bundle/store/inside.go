@@ -16,8 +16,8 @@ var metadata = []netip.Addr{
 
 // InsideDialer returns a dialer for endpoints in the runtime's own network, whose addresses a user of the runtime can
 // choose. It connects to addresses of Pods, which are private or public. It refuses loopback and link-local addresses,
-// metadata services of clouds, and addresses for which refuse returns an error. It checks the address of the connection,
-// in the form of Plain.
+// metadata services of clouds, and addresses for which refuse returns an error. It checks the address of the
+// connection, in the form of Plain.
 func InsideDialer(refuse func(netip.AddrPort) error) func(context.Context, string, string) (net.Conn, error) {
 	check := func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)

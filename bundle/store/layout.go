@@ -178,7 +178,8 @@ func (l layoutRepository) ensureMarker() error {
 	case err == nil && json.Unmarshal(data, &marker) == nil && marker.Version == ocispec.ImageLayoutVersion:
 		return nil
 	case marker.Version != "" && marker.Version != ocispec.ImageLayoutVersion:
-		return fmt.Errorf("%s: version %q, want %s: name another folder", ocispec.ImageLayoutFile, marker.Version, ocispec.ImageLayoutVersion)
+		return fmt.Errorf("%s: version %q, want %s: name another folder", ocispec.ImageLayoutFile, marker.Version,
+			ocispec.ImageLayoutVersion)
 	}
 	if data, err = json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion}); err != nil {
 		return err
@@ -224,7 +225,8 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	if err := l.Storage.Push(ctx, d, content); err != nil {
 		return err
 	}
-	if err := l.index.blobs.written(d.Digest); err != nil || d.MediaType != ocispec.MediaTypeImageManifest && d.MediaType != ocispec.MediaTypeImageIndex {
+	if err := l.index.blobs.written(d.Digest); err != nil || d.MediaType != ocispec.MediaTypeImageManifest &&
+		d.MediaType != ocispec.MediaTypeImageIndex {
 		return err
 	}
 	return l.index.change(indexChange{manifest: d})
@@ -257,7 +259,9 @@ func (l layoutRepository) Resolve(_ context.Context, reference string) (ocispec.
 		return ocispec.Descriptor{}, fmt.Errorf("%s lists %q as %s: %w", l.index.path(), d.Digest, name, err)
 	}
 	if !there {
-		return ocispec.Descriptor{}, fmt.Errorf("%s: %s is listed, and its file %s is missing or damaged: %w", name, d.Digest, l.blob(d), errdef.ErrNotFound)
+		return ocispec.Descriptor{},
+			fmt.Errorf("%s: %s is listed, and its file %s is missing or damaged: %w", name, d.Digest, l.blob(d),
+				errdef.ErrNotFound)
 	}
 	return d, nil
 }

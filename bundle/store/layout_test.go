@@ -30,7 +30,8 @@ func TestManyMayTagInOneFolder(t *testing.T) {
 			for i := range tags {
 				repository, err := openLayout(newLayoutIndex(dir), fmt.Sprintf("runtimes/r-%d", w))
 				if err == nil {
-					err = PushManifest(t.Context(), repository, manifestBlob(fmt.Sprintf(`{"n":%d}`, i)), fmt.Sprintf("v%d", i))
+					err = PushManifest(t.Context(), repository, manifestBlob(fmt.Sprintf(`{"n":%d}`, i)),
+						fmt.Sprintf("v%d", i))
 				}
 				if err != nil {
 					t.Error(err)
@@ -46,7 +47,8 @@ func TestManyMayTagInOneFolder(t *testing.T) {
 	for w := range writers {
 		for i := range tags {
 			name := fmt.Sprintf("runtimes/r-%d:v%d", w, i)
-			if d, err := store.Resolve(t.Context(), name); err != nil || d.Digest != manifestBlob(fmt.Sprintf(`{"n":%d}`, i)).Descriptor.Digest {
+			if d, err := store.Resolve(t.Context(), name); err != nil ||
+				d.Digest != manifestBlob(fmt.Sprintf(`{"n":%d}`, i)).Descriptor.Digest {
 				t.Errorf("%s is %s, %v", name, d.Digest, err)
 			}
 		}
@@ -64,8 +66,10 @@ func TestMovedTagKeepsTheManifestByDigest(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for reference, want := range map[string]bundle.Blob{bundle.TagDesired: second, first.Descriptor.Digest.String(): first, second.Descriptor.Digest.String(): second} {
-		if d, err := repository.Resolve(t.Context(), reference); err != nil || d.Digest != want.Descriptor.Digest || d.Annotations != nil {
+	for reference, want := range map[string]bundle.Blob{bundle.TagDesired: second,
+		first.Descriptor.Digest.String(): first, second.Descriptor.Digest.String(): second} {
+		if d, err := repository.Resolve(t.Context(), reference); err != nil || d.Digest != want.Descriptor.Digest ||
+			d.Annotations != nil {
 			t.Errorf("%s is %+v, %v", reference, d, err)
 		}
 	}
@@ -104,7 +108,8 @@ func TestLayoutIsRepairedAfterAPowerCut(t *testing.T) {
 	if err := repository.Push(t.Context(), blob.Descriptor, bytes.NewReader(blob.Bytes)); err != nil {
 		t.Fatal(err)
 	}
-	if data, err := content.FetchAll(t.Context(), repository, blob.Descriptor); err != nil || !bytes.Equal(data, blob.Bytes) {
+	if data, err := content.FetchAll(t.Context(), repository, blob.Descriptor); err != nil ||
+		!bytes.Equal(data, blob.Bytes) {
 		t.Errorf("got %q, %v", data, err)
 	}
 	if _, err := os.Stat(half); err == nil {
@@ -119,7 +124,8 @@ func pushNumbered(t testing.TB, place Store, runtime string, n int) {
 	t.Helper()
 	repository, err := place.Repository(t.Context(), "runtimes/"+runtime)
 	if err == nil {
-		err = PushManifest(t.Context(), repository, manifestBlob(fmt.Sprintf(`{"%s":%d}`, runtime, n)), bundle.TagDesired)
+		err = PushManifest(t.Context(), repository, manifestBlob(fmt.Sprintf(`{"%s":%d}`, runtime, n)),
+			bundle.TagDesired)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +173,8 @@ func TestBatchIsVisibleToItsUsersAndKeepsOtherWrites(t *testing.T) {
 		}
 	}
 	listed, err := newLayoutIndex(dir).manifests()
-	if names := namedIn(t, dir); err != nil || !names["runtimes/tokyo:desired"] || !names["runtimes/berlin:desired"] || len(listed) != 3 {
+	if names := namedIn(t, dir); err != nil || !names["runtimes/tokyo:desired"] || !names["runtimes/berlin:desired"] ||
+		len(listed) != 3 {
 		t.Errorf("after the flush the folder names %v, with the bundle before: %d, %v", names, len(listed), err)
 	}
 }

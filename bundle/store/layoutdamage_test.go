@@ -43,7 +43,8 @@ func TestUnreadableIsNotMissing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := after.Resolve(t.Context(), "desired"); err == nil || errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "as runtimes/berlin:desired") {
+		if _, err := after.Resolve(t.Context(), "desired"); err == nil || errors.Is(err, ErrNotFound) ||
+			!strings.Contains(err.Error(), "as runtimes/berlin:desired") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -61,7 +62,8 @@ func TestRewrittenBlobIsKept(t *testing.T) {
 		"one of the same size":         {"CONTENT", time.Now()},
 		"a half one, of the same time": {"con", long},
 	} {
-		repository, err := openLayout(newLayoutIndex(t.TempDir()), "content") // a new one: files once found whole are remembered
+		// a new one: files once found whole are remembered
+		repository, err := openLayout(newLayoutIndex(t.TempDir()), "content")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +75,8 @@ func TestRewrittenBlobIsKept(t *testing.T) {
 		if whole || damaged == nil || err != nil {
 			t.Fatalf("%s: whole %v, %v", name, whole, err)
 		}
-		if err := errors.Join(os.WriteFile(path, blob.Bytes, 0o600), os.Chtimes(path, c.written, c.written)); err != nil {
+		if err := errors.Join(os.WriteFile(path, blob.Bytes, 0o600),
+			os.Chtimes(path, c.written, c.written)); err != nil {
 			t.Fatal(err)
 		}
 		if err := repository.index.blobs.remove(blob.Descriptor.Digest, damaged); err != nil {
@@ -89,7 +92,8 @@ func TestRewrittenBlobIsKept(t *testing.T) {
 func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
 	for _, file := range []string{ocispec.ImageLayoutFile, ocispec.ImageIndexFile} {
 		for want, damage := range map[string]func(path string) error{
-			"larger than": func(path string) error { return os.Truncate(path, maxIndexBytes+1) }, // it takes no room on the disk
+			// it takes no room on the disk
+			"larger than": func(path string) error { return os.Truncate(path, maxIndexBytes+1) },
 			"is not a regular file": func(path string) error {
 				return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600))
 			},
@@ -119,7 +123,8 @@ func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
 
 // TestGrowingFileEndsAtTheLimit has one that says that it is empty.
 func TestGrowingFileEndsAtTheLimit(t *testing.T) {
-	if _, _, err := readRegular("/proc/self/status", 10); err == nil || !strings.Contains(err.Error(), "larger than 10 bytes") {
+	if _, _, err := readRegular("/proc/self/status", 10); err == nil ||
+		!strings.Contains(err.Error(), "larger than 10 bytes") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -154,7 +154,9 @@ func (x *layoutIndex) read() error {
 			err = fmt.Errorf("schemaVersion is %d, want 2", index.SchemaVersion)
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w: restore it from a backup, or move it away and run the command again, which then lists the tags that it writes", x.path(), err)
+			return fmt.Errorf(
+				"%s: %w: restore it from a backup, or move it away and run the command again, which then lists the "+
+					"tags that it writes", x.path(), err)
 		}
 	}
 	x.known, x.seen, x.data = newIndexed(index), info, data
@@ -314,5 +316,7 @@ func (x *indexed) index() ocispec.Index {
 }
 
 func unnamed(d ocispec.Descriptor) ocispec.Descriptor {
-	return ocispec.Descriptor{MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, ArtifactType: d.ArtifactType, Platform: d.Platform}
+	return ocispec.Descriptor{
+		MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, ArtifactType: d.ArtifactType, Platform: d.Platform,
+	}
 }

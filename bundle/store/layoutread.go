@@ -59,10 +59,12 @@ func readable(dir string) error {
 	}
 	var marker ocispec.ImageLayout
 	if err := json.Unmarshal(data, &marker); err != nil {
-		return fmt.Errorf("%s: %w: the next command that writes into the folder repairs it", ocispec.ImageLayoutFile, err)
+		return fmt.Errorf("%s: %w: the next command that writes into the folder repairs it", ocispec.ImageLayoutFile,
+			err)
 	}
 	if marker.Version != ocispec.ImageLayoutVersion {
-		return fmt.Errorf("%s: version %q, want %s", ocispec.ImageLayoutFile, marker.Version, ocispec.ImageLayoutVersion)
+		return fmt.Errorf("%s: version %q, want %s", ocispec.ImageLayoutFile, marker.Version,
+			ocispec.ImageLayoutVersion)
 	}
 	_, err = os.Stat(filepath.Join(dir, ocispec.ImageIndexFile))
 	return err

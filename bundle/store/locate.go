@@ -11,7 +11,9 @@ import (
 // Locate opens a repository for reading by its name in bundle.Content: "./NAME" is a repository of the store, any other
 // name the full name of a registry's repository, which mirror can replace unless it is nil. Without a store, "./NAME"
 // is an error.
-func Locate(ctx context.Context, s Store, registries *Registries, name string, mirror func(string) string) (oras.ReadOnlyTarget, error) {
+func Locate(
+	ctx context.Context, s Store, registries *Registries, name string, mirror func(string) string,
+) (oras.ReadOnlyTarget, error) {
 	relative, ok := strings.CutPrefix(name, "./")
 	switch {
 	case !ok && mirror != nil:
@@ -19,7 +21,8 @@ func Locate(ctx context.Context, s Store, registries *Registries, name string, m
 	case !ok:
 		return registries.Repository(name)
 	case s == nil:
-		return nil, fmt.Errorf("repository %s is relative to the fleet's location: name that instead of one repository", name)
+		return nil, fmt.Errorf("repository %s is relative to the fleet's location: name that instead of one repository",
+			name)
 	}
 	return s.Reading(ctx, relative)
 }

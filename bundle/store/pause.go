@@ -42,7 +42,8 @@ type PausedError struct {
 }
 
 func (e *PausedError) Error() string {
-	return fmt.Sprintf("%s answered %d %s and asked to wait until %s", e.Host, e.Status, http.StatusText(e.Status), e.Until.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("%s answered %d %s and asked to wait until %s", e.Host, e.Status, http.StatusText(e.Status),
+		e.Until.UTC().Format(time.RFC3339))
 }
 
 // pauses follows the Retry-After of responses 429 and 503, for all requests of one client: until then it sends no

@@ -42,7 +42,9 @@ func checkRedirect(next *url.URL, first *url.URL, hops int, blobHosts []string) 
 	case next.User != nil:
 		return refuse("a redirect with a user in its URL")
 	case !sameHost(first, next) && !namesHost(blobHosts, next):
-		return refuse("it is neither the registry's own host nor named: add --blob-host %s if the registry keeps its blobs there", bareHost(next))
+		return refuse(
+			"it is neither the registry's own host nor named: add --blob-host %s if the registry keeps its blobs there",
+			bareHost(next))
 	}
 	return nil
 }
@@ -73,14 +75,16 @@ func SameHostRedirects(next *http.Request, via []*http.Request) error {
 
 // sameHost reports whether two URLs name one server. The default ports of http and https count as one server.
 func sameHost(a, b *url.URL) bool {
-	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) && (port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))
+	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) &&
+		(port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))
 }
 
 // namesHost reports whether a URL's host is in a list. A name without a port stands for the scheme's default port.
 func namesHost(named []string, at *url.URL) bool {
 	for _, name := range named {
 		host, wanted := splitHost(name)
-		if strings.EqualFold(canonicalHost(host), canonicalHost(at.Hostname())) && (wanted == port(at) || wanted == "" && isDefaultPort(at)) {
+		if strings.EqualFold(canonicalHost(host), canonicalHost(at.Hostname())) &&
+			(wanted == port(at) || wanted == "" && isDefaultPort(at)) {
 			return true
 		}
 	}
@@ -125,7 +129,8 @@ func splitHost(text string) (host, port string) {
 // CheckBlobHost validates the name of a host that registries may redirect to.
 func CheckBlobHost(text string) error {
 	parsed, err := url.Parse("https://" + text)
-	if err != nil || text == "" || parsed.Host != text || parsed.Hostname() == "" || parsed.User != nil || strings.ContainsAny(text, "*, ") {
+	if err != nil || text == "" || parsed.Host != text || parsed.Hostname() == "" || parsed.User != nil ||
+		strings.ContainsAny(text, "*, ") {
 		return errors.New("want HOST or HOST:PORT, without a scheme or path")
 	}
 	return nil

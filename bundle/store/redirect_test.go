@@ -21,15 +21,19 @@ import (
 
 func TestPrivateHostsAreRecognized(t *testing.T) {
 	for _, host := range []string{
-		"127.0.0.1:5000", "127.1:80", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1:443", "192.168.0.1", "169.254.169.254",
-		"100.100.100.200", "255.255.255.255", "[::1]:5000", "[::]", "[::ffff:10.0.0.1]:80", "[fe80::1%25eth0]:1", "[fd00::1]", "[64:ff9b::7f00:1]", "224.0.0.1",
-		"localhost", "LOCALHOST:5000", "localhost.", "x.localhost:1", "etcd:2379", "kubernetes.default.svc", "registry.kyma.svc.cluster.local", "metadata.google.internal", "",
+		"127.0.0.1:5000", "127.1:80", "2130706433", "0x7f000001", "0177.0.0.1", "0.0.0.0", "10.1.2.3", "172.16.0.1:443",
+		"192.168.0.1", "169.254.169.254",
+		"100.100.100.200", "255.255.255.255", "[::1]:5000", "[::]", "[::ffff:10.0.0.1]:80", "[fe80::1%25eth0]:1",
+		"[fd00::1]", "[64:ff9b::7f00:1]", "224.0.0.1",
+		"localhost", "LOCALHOST:5000", "localhost.", "x.localhost:1", "etcd:2379", "kubernetes.default.svc",
+		"registry.kyma.svc.cluster.local", "metadata.google.internal", "",
 	} {
 		if !IsInternalHost(host) {
 			t.Errorf("%q is taken for public", host)
 		}
 	}
-	for _, host := range []string{"europe-docker.pkg.dev", "registry.example:5000", "8.8.8.8", "8.8.8.8:5000", "[2001:4860:4860::8888]:443", "3scale.example"} {
+	for _, host := range []string{"europe-docker.pkg.dev", "registry.example:5000", "8.8.8.8", "8.8.8.8:5000",
+		"[2001:4860:4860::8888]:443", "3scale.example"} {
 		if IsInternalHost(host) {
 			t.Errorf("%q is taken for one of this network", host)
 		}
@@ -39,10 +43,14 @@ func TestPrivateHostsAreRecognized(t *testing.T) {
 func TestAddressesAreClassifiedByReach(t *testing.T) {
 	for text, want := range map[string]reach{
 		"8.8.8.8": reachPublic, "2001:4860:4860::8888": reachPublic, "64:ff9b::808:808": reachPublic,
-		"10.0.0.1": reachPrivate, "172.31.255.255": reachPrivate, "192.168.1.1": reachPrivate, "fd00::1": reachPrivate, "::ffff:10.0.0.1": reachPrivate,
-		"100.64.0.1": reachPrivate, "224.0.1.1": reachPrivate, "255.255.255.255": reachPrivate, "64:ff9b::a00:1": reachPrivate,
-		"169.254.169.254": reachLinkLocal, "fe80::1": reachLinkLocal, "fe80::1%eth0": reachLinkLocal, "64:ff9b::a9fe:a9fe": reachLinkLocal, "::ffff:169.254.169.254": reachLinkLocal,
-		"127.0.0.1": reachLoopback, "127.9.9.9": reachLoopback, "::1": reachLoopback, "0.0.0.0": reachLoopback, "::": reachLoopback, "0.1.2.3": reachLoopback, "64:ff9b::7f00:1": reachLoopback,
+		"10.0.0.1": reachPrivate, "172.31.255.255": reachPrivate, "192.168.1.1": reachPrivate, "fd00::1": reachPrivate,
+		"::ffff:10.0.0.1": reachPrivate,
+		"100.64.0.1":      reachPrivate, "224.0.1.1": reachPrivate, "255.255.255.255": reachPrivate,
+		"64:ff9b::a00:1":  reachPrivate,
+		"169.254.169.254": reachLinkLocal, "fe80::1": reachLinkLocal, "fe80::1%eth0": reachLinkLocal,
+		"64:ff9b::a9fe:a9fe": reachLinkLocal, "::ffff:169.254.169.254": reachLinkLocal,
+		"127.0.0.1": reachLoopback, "127.9.9.9": reachLoopback, "::1": reachLoopback, "0.0.0.0": reachLoopback,
+		"::": reachLoopback, "0.1.2.3": reachLoopback, "64:ff9b::7f00:1": reachLoopback,
 	} {
 		if got := reachOf(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
@@ -57,25 +65,46 @@ func TestRedirectsLeadToTheRegistryOrWhereItsBlobsAre(t *testing.T) {
 		hops     int
 		want     string
 	}{
-		"its own host":                       {"https://r.example/v2/", "https://r.example/blob", 1, ""},
-		"its own host in capitals":           {"https://r.example/v2/", "https://R.example./blob", 1, ""},
-		"its own host and port":              {"https://r.example:5000/v2/", "https://r.example:5000/blob", 1, ""},
-		"its own host, from http to https":   {"http://r.example/v2/", "https://r.example/blob", 1, ""},
-		"a named host":                       {"https://r.example/v2/", "https://blobs.example/x", 1, ""},
-		"a named host with its port":         {"https://r.example/v2/", "https://blobs.example:443/x", 3, ""},
-		"a named host and port":              {"https://r.example/v2/", "https://store.example:9000/x", 1, ""},
-		"a named address and port":           {"https://r.example/v2/", "https://[2001:db8::1]:9000/x", 1, ""},
-		"another host":                       {"https://r.example/v2/", "https://other.example/x", 1, "add --blob-host other.example if"},
-		"another host at a port":             {"https://r.example/v2/", "https://other.example:8443/x", 1, "add --blob-host other.example:8443 if"},
-		"another port":                       {"https://r.example/v2/", "https://r.example:10250/pods", 1, "--blob-host r.example:10250"},
-		"another port of a named host":       {"https://r.example/v2/", "https://blobs.example:10250/pods", 1, "--blob-host blobs.example:10250"},
-		"the scheme's port of a named port":  {"https://r.example/v2/", "https://store.example/", 1, "--blob-host store.example if"},
-		"a host below a named one":           {"https://r.example/v2/", "https://evil.blobs.example/x", 1, "--blob-host evil.blobs.example"},
-		"a host that begins like a named":    {"https://r.example/v2/", "https://blobs.example.evil.example/x", 1, "--blob-host blobs.example.evil.example"},
+		"its own host":                     {"https://r.example/v2/", "https://r.example/blob", 1, ""},
+		"its own host in capitals":         {"https://r.example/v2/", "https://R.example./blob", 1, ""},
+		"its own host and port":            {"https://r.example:5000/v2/", "https://r.example:5000/blob", 1, ""},
+		"its own host, from http to https": {"http://r.example/v2/", "https://r.example/blob", 1, ""},
+		"a named host":                     {"https://r.example/v2/", "https://blobs.example/x", 1, ""},
+		"a named host with its port":       {"https://r.example/v2/", "https://blobs.example:443/x", 3, ""},
+		"a named host and port":            {"https://r.example/v2/", "https://store.example:9000/x", 1, ""},
+		"a named address and port":         {"https://r.example/v2/", "https://[2001:db8::1]:9000/x", 1, ""},
+		"another host": {
+			"https://r.example/v2/", "https://other.example/x", 1, "add --blob-host other.example if",
+		},
+		"another host at a port": {
+			"https://r.example/v2/", "https://other.example:8443/x", 1, "add --blob-host other.example:8443 if",
+		},
+		"another port": {
+			"https://r.example/v2/", "https://r.example:10250/pods", 1, "--blob-host r.example:10250",
+		},
+		"another port of a named host": {
+			"https://r.example/v2/", "https://blobs.example:10250/pods", 1, "--blob-host blobs.example:10250",
+		},
+		"the scheme's port of a named port": {
+			"https://r.example/v2/", "https://store.example/", 1, "--blob-host store.example if",
+		},
+		"a host below a named one": {
+			"https://r.example/v2/", "https://evil.blobs.example/x", 1, "--blob-host evil.blobs.example",
+		},
+		"a host that begins like a named": {
+			"https://r.example/v2/", "https://blobs.example.evil.example/x", 1,
+			"--blob-host blobs.example.evil.example",
+		},
 		"from https to http at its own host": {"https://r.example/v2/", "http://r.example/x", 1, "from https to http"},
-		"from https to http at a named host": {"https://r.example/v2/", "http://blobs.example/x", 1, "from https to http"},
-		"with a password":                    {"https://r.example/v2/", "https://u:p@r.example/x", 1, "a user in its URL"},
-		"the fourth time":                    {"https://r.example/v2/", "https://r.example/blob", 4, "more than 3 redirects"},
+		"from https to http at a named host": {
+			"https://r.example/v2/", "http://blobs.example/x", 1, "from https to http",
+		},
+		"with a password": {
+			"https://r.example/v2/", "https://u:p@r.example/x", 1, "a user in its URL",
+		},
+		"the fourth time": {
+			"https://r.example/v2/", "https://r.example/blob", 4, "more than 3 redirects",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			from, err := url.Parse(c.from)
@@ -85,7 +114,8 @@ func TestRedirectsLeadToTheRegistryOrWhereItsBlobsAre(t *testing.T) {
 			switch err := checkRedirect(to, from, c.hops, blobs); {
 			case c.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), to.Host)):
+			case c.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), to.Host)):
 				t.Errorf("got %v, want %q and the host", err, c.want)
 			}
 		})
@@ -105,7 +135,8 @@ func TestBlobHostMustBeAHost(t *testing.T) {
 			t.Errorf("%q: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "https://blobs.example", "blobs.example/x", "*.example", "a,b", "u@blobs.example", ":9000", "a b", "blobs.example?x", "blobs.example#x"} {
+	for _, bad := range []string{"", "https://blobs.example", "blobs.example/x", "*.example", "a,b", "u@blobs.example",
+		":9000", "a b", "blobs.example?x", "blobs.example#x"} {
 		if err := CheckBlobHost(bad); err == nil {
 			t.Errorf("%q is accepted", bad)
 		}
@@ -168,7 +199,9 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 		want     string
 	}{
 		"to a port beside the registry": {
-			func(t *testing.T) *httptest.Server { return leading(t, httptest.NewServer, there) }, Access{}, "add --blob-host " + internal.Listener.Addr().String(),
+			func(t *testing.T) *httptest.Server {
+				return leading(t, httptest.NewServer, there)
+			}, Access{}, "add --blob-host " + internal.Listener.Addr().String(),
 		},
 		"to a named host, where the registry is on this machine, too": {
 			func(t *testing.T) *httptest.Server { return leading(t, httptest.NewServer, there) },
@@ -221,7 +254,8 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(*RedirectError)) || Unavailable(err) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(*RedirectError)) ||
+				Unavailable(err) {
 				t.Errorf("got %v, want a refusal with %q that says nothing about the registry's health", err, c.want)
 			}
 			if asked.Load() != 0 {
@@ -243,7 +277,8 @@ func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
 	d := ocispec.Descriptor{Digest: digest.FromString("x"), Size: 1}
 	foreign, err := registries.Foreign(name)
 	must(t, err)
-	if _, err := FetchBlob(t.Context(), foreign, d, 1); err == nil || !strings.Contains(err.Error(), "is a loopback address") {
+	if _, err := FetchBlob(t.Context(), foreign, d, 1); err == nil ||
+		!strings.Contains(err.Error(), "is a loopback address") {
 		t.Errorf("named by a component: %v", err)
 	}
 	configured, err := registries.Repository(name)
@@ -263,7 +298,8 @@ func TestTokenServiceOnAnotherHostMustBePublic(t *testing.T) {
 	must(t, err)
 	_, err = registries.Repository("registry.example:5000/fleet")
 	must(t, err)
-	for at, want := range map[string]string{"https://registry.example:5000/": "", "https://registry.example/token": "", "https://auth.example/token": "public", "http://127.0.0.1/token": "public"} {
+	for at, want := range map[string]string{"https://registry.example:5000/": "", "https://registry.example/token": "",
+		"https://auth.example/token": "public", "http://127.0.0.1/token": "public"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
 		must(t, err)
 		allowed, everything := registries.egress.allowed(request)
@@ -271,10 +307,12 @@ func TestTokenServiceOnAnotherHostMustBePublic(t *testing.T) {
 			t.Errorf("%s: got %s, %t", at, allowed, everything)
 		}
 	}
-	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp4", "10.0.0.7:443", nil); err == nil || !strings.Contains(err.Error(), "auth.example:443: refused: 10.0.0.7 is a private address") {
+	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp4", "10.0.0.7:443", nil); err == nil ||
+		!strings.Contains(err.Error(), "auth.example:443: refused: 10.0.0.7 is a private address") {
 		t.Errorf("got %v", err)
 	}
-	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp6", fmt.Sprintf("[%s]:443", "2001:4860:4860::8888"), nil); err != nil {
+	if err := control(reachPublic, "auth.example:443")(t.Context(), "tcp6",
+		fmt.Sprintf("[%s]:443", "2001:4860:4860::8888"), nil); err != nil {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,8 +3,6 @@ package store
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -14,7 +12,6 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/credentials"
 	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -36,6 +33,9 @@ type Access struct {
 	BlobHosts []string
 	// Observe wraps the transport, for example to count requests. It can be nil.
 	Observe func(http.RoundTripper) http.RoundTripper
+	// Renew returns the current DockerConfig and CA, which can change while the program runs. The other fields of its
+	// result have no effect. Nil means that they do not change.
+	Renew func() (Access, error)
 }
 
 // DefaultRequestTimeout limits one request to a registry with its body: 32 MiB at half a MiB per second.
@@ -47,6 +47,7 @@ type Registries struct {
 	egress    *egress
 	plainHTTP bool
 	secured   bool
+	renewal   renewal
 }
 
 // NewRegistries prepares access. It does no I/O.
@@ -54,17 +55,11 @@ func NewRegistries(access Access) (*Registries, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64
 	transport.ResponseHeaderTimeout = 30 * time.Second
-	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	if len(access.CA) > 0 {
-		pool, err := x509.SystemCertPool()
-		if err != nil {
-			return nil, fmt.Errorf("read the system's certificates: %w", err)
-		}
-		if !pool.AppendCertsFromPEM(access.CA) {
-			return nil, errors.New("registry CA: no certificate found in the PEM file")
-		}
-		transport.TLSClientConfig.RootCAs = pool
+	authorities, err := certPool(access.CA, nil)
+	if err != nil {
+		return nil, err
 	}
+	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: authorities}
 	for _, host := range access.BlobHosts {
 		if err := CheckBlobHost(host); err != nil {
 			return nil, fmt.Errorf("blob host %q: %w", host, err)
@@ -91,14 +86,16 @@ func NewRegistries(access Access) (*Registries, error) {
 		transport.Policy = func() retry.Policy { return retryPolicy }
 		client.Client.Transport = transport
 	}
-	if len(access.DockerConfig) > 0 {
-		store, err := credentials.NewMemoryStoreFromDockerConfig(access.DockerConfig)
-		if err != nil {
-			return nil, fmt.Errorf("docker config: %w", err)
-		}
-		client.Credential = credentials.Credential(store)
+	stored, err := storedCredentials(access.DockerConfig)
+	if err != nil {
+		return nil, err
 	}
-	return &Registries{client: client, egress: limited, plainHTTP: access.PlainHTTP, secured: len(access.CA) > 0}, nil
+	r := &Registries{
+		client: client, egress: limited, plainHTTP: access.PlainHTTP, secured: len(access.CA) > 0,
+		renewal: renewal{access: access, stored: stored, next: time.Now().Add(renewEvery)},
+	}
+	client.Credential = r.credential
+	return r, nil
 }
 
 // Repository opens the repository with this full name, such as "registry.example:5000/fleet/content". It does no I/O.
@@ -113,6 +110,7 @@ func (r *Registries) Foreign(name string) (*remote.Repository, error) {
 }
 
 func (r *Registries) repository(name string, configured bool) (*remote.Repository, error) {
+	r.renew(time.Now())
 	repository, err := remote.NewRepository(name)
 	if err != nil {
 		return nil, fmt.Errorf("repository %q: %w", name, err)

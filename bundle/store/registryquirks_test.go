@@ -30,7 +30,9 @@ func quirkyRegistry(t *testing.T, quirk func(http.ResponseWriter, *http.Request)
 	t.Helper()
 	logrus.SetOutput(io.Discard)
 	config := &configuration.Configuration{Storage: configuration.Storage{
-		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
+		"inmemory": configuration.Parameters{}, "maintenance": configuration.Parameters{
+			"uploadpurging": map[any]any{"enabled": false},
+		},
 	}}
 	config.Log.Level, config.Log.AccessLog.Disabled, config.HTTP.Secret = "panic", true, "loopback"
 	app := handlers.NewApp(context.WithoutCancel(t.Context()), config)
@@ -147,10 +149,12 @@ func (w withoutHeaders) Write(data []byte) (int, error) {
 }
 
 func TestRegistryWithoutDigestOrLengthHeadersWorks(t *testing.T) {
-	for _, drop := range [][]string{{"Docker-Content-Digest"}, {"Content-Length"}, {"Docker-Content-Digest", "Content-Length"}} {
+	for _, drop := range [][]string{{"Docker-Content-Digest"}, {"Content-Length"},
+		{"Docker-Content-Digest", "Content-Length"}} {
 		t.Run(strings.Join(drop, " and "), func(t *testing.T) {
 			host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
-				if r.Method == http.MethodPost || r.Method == http.MethodPut || strings.Contains(r.URL.Path, "/blobs/") {
+				if r.Method == http.MethodPost || r.Method == http.MethodPut ||
+					strings.Contains(r.URL.Path, "/blobs/") {
 					return w, false
 				}
 				return withoutHeaders{w, drop}, false
@@ -197,7 +201,8 @@ func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
 	}
 	began := time.Now()
 	err = Repeat(func() error {
-		return oras.CopyGraph(t.Context(), unseekable{source}, repository, blob.Descriptor, oras.DefaultCopyGraphOptions)
+		return oras.CopyGraph(t.Context(), unseekable{source}, repository, blob.Descriptor,
+			oras.DefaultCopyGraphOptions)
 	})
 	if err != nil || !seen[blobPut].Load() || time.Since(began) < time.Second {
 		t.Errorf("after %s: %v", time.Since(began), err)
@@ -256,7 +261,8 @@ func TestLongPauseSendsNoRequest(t *testing.T) {
 func TestPausesEndAndAreLimited(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for text, want := range map[string]time.Duration{
-		"": 0, "0": 0, "-1": 0, "soon": 0, "2": 2 * time.Second, "99999999999": 0, "Fri, 02 Jan 2026 03:05:05 GMT": time.Minute,
+		"": 0, "0": 0, "-1": 0, "soon": 0, "2": 2 * time.Second, "99999999999": 0,
+		"Fri, 02 Jan 2026 03:05:05 GMT": time.Minute,
 	} {
 		if got := retryAfter(text, now); got != want {
 			t.Errorf("Retry-After %q: got %s, want %s", text, got, want)
@@ -265,7 +271,9 @@ func TestPausesEndAndAreLimited(t *testing.T) {
 	p := newPauses(nil)
 	p.now = func() time.Time { return now }
 	key := pauseKey{"registry.example", true}
-	p.record(key, &http.Response{StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"86400"}}})
+	p.record(key, &http.Response{
+		StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"86400"}},
+	})
 	if err := p.wait(t.Context(), key); err == nil || p.until[key].Until.Sub(now) != maxPause {
 		t.Errorf("paused until %v: %v", p.until[key], err)
 	}

@@ -34,7 +34,9 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 		return nil
 	})
 	if err == nil && len(below) == 0 {
-		err = fmt.Errorf("%s: the registry's list of repositories has none below this prefix: let the credentials list them (/v2/_catalog)", s)
+		err = fmt.Errorf(
+			"%s: the registry's list of repositories has none below this prefix: let the credentials list them "+
+				"(/v2/_catalog)", s)
 	}
 	return below, err
 }
@@ -48,7 +50,8 @@ func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
 	}
 	err := deleter.Delete(ctx, d)
 	if status, _ := Answered(err); status == http.StatusMethodNotAllowed {
-		return fmt.Errorf("the registry deletes nothing: enable deletion there (distribution: storage.delete.enabled): %w", err)
+		return fmt.Errorf(
+			"the registry deletes nothing: enable deletion there (distribution: storage.delete.enabled): %w", err)
 	}
 	if err = NotFound(err); errors.Is(err, ErrNotFound) {
 		return nil

@@ -14,7 +14,10 @@ func TestEmptyListOfRepositoriesIsAnError(t *testing.T) {
 		want   []string
 		err    string
 	}{
-		"those below the prefix":    {`{"repositories":["fleet/content","fleet/runtimes/a","fleets/b","other"]}`, []string{"content", "runtimes/a"}, ""},
+		"those below the prefix": {
+			`{"repositories":["fleet/content","fleet/runtimes/a","fleets/b","other"]}`,
+			[]string{"content", "runtimes/a"}, "",
+		},
 		"an empty list":             {`{"repositories":[]}`, nil, "has none below this prefix"},
 		"no list":                   {`{}`, nil, "has none below this prefix"},
 		"nothing of the fleet's":    {`{"repositories":["fleets/b","other"]}`, nil, "has none below this prefix"},
@@ -36,7 +39,8 @@ func TestEmptyListOfRepositoriesIsAnError(t *testing.T) {
 				t.Fatal(err)
 			}
 			got, err := Repositories(t.Context(), place)
-			if !slices.Equal(got, c.want) || (err != nil) != (c.err != "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			if !slices.Equal(got, c.want) || (err != nil) != (c.err != "") || err != nil &&
+				!strings.Contains(err.Error(), c.err) {
 				t.Errorf("got %q, %v, want %q, %q", got, err, c.want, c.err)
 			}
 		})

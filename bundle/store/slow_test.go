@@ -42,7 +42,9 @@ func TestSlowRegistryIsAbandoned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := FetchBlob(t.Context(), repository, ocispec.Descriptor{Digest: blob.Descriptor.Digest, Size: blob.Descriptor.Size}, bundle.MaxLayerBytes); err == nil || refusal.Of(err) != nil {
+	if _, err := FetchBlob(t.Context(), repository,
+		ocispec.Descriptor{Digest: blob.Descriptor.Digest, Size: blob.Descriptor.Size},
+		bundle.MaxLayerBytes); err == nil || refusal.Of(err) != nil {
 		t.Errorf("got %v, want an error that says nothing about the content", err)
 	}
 	<-given

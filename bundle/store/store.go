@@ -41,10 +41,13 @@ func Open(location string, registries *Registries) (Store, error) {
 	}
 	prefix := strings.TrimSuffix(strings.TrimPrefix(location, ociScheme), "/")
 	if strings.Contains(prefix, "://") {
-		return nil, fmt.Errorf("location %q: only %s is accepted as a scheme: want HOST[:PORT]/PATH or %sPATH", location, ociScheme, LayoutScheme)
+		return nil,
+			fmt.Errorf("location %q: only %s is accepted as a scheme: want HOST[:PORT]/PATH or %sPATH", location,
+				ociScheme, LayoutScheme)
 	}
 	if looksLikeFolder(prefix) {
-		return nil, fmt.Errorf("location %q: is a folder: write %s%s; a registry is HOST.DOMAIN/PATH or HOST:PORT/PATH", location, LayoutScheme, location)
+		return nil, fmt.Errorf("location %q: is a folder: write %s%s; a registry is HOST.DOMAIN/PATH or HOST:PORT/PATH",
+			location, LayoutScheme, location)
 	}
 	if _, err := registries.Repository(prefix + "/" + bundle.ContentRepository); err != nil {
 		return nil, fmt.Errorf("location %q: want HOST[:PORT]/PATH or %sPATH", location, LayoutScheme)

@@ -32,7 +32,8 @@ func TestNewPlaceTakes(t *testing.T) {
 				t.Fatal(err)
 			}
 			if place.String() != want.text || place.Name(bundle.ContentRepository) != want.name {
-				t.Errorf("got %s and %s, want %s and %s", place, place.Name(bundle.ContentRepository), want.text, want.name)
+				t.Errorf("got %s and %s, want %s and %s", place, place.Name(bundle.ContentRepository), want.text,
+					want.name)
 			}
 			if IsLayout(place) != strings.HasPrefix(location, LayoutScheme) {
 				t.Errorf("is a layout: %t", IsLayout(place))
@@ -42,7 +43,8 @@ func TestNewPlaceTakes(t *testing.T) {
 }
 
 func TestFolderWithoutItsSchemeIsNotARegistry(t *testing.T) {
-	for _, location := range []string{"./x", "../x", ".", "/tmp/x", "~/fleet", "my-registry", "fleets/production", "fleet/"} {
+	for _, location := range []string{"./x", "../x", ".", "/tmp/x", "~/fleet", "my-registry", "fleets/production",
+		"fleet/"} {
 		_, err := Open(location, openRegistries(t))
 		if err == nil || !strings.Contains(err.Error(), "is a folder: write "+LayoutScheme+location) {
 			t.Errorf("%s: got %v", location, err)
@@ -78,7 +80,8 @@ func TestNewPlaceRefuses(t *testing.T) {
 }
 
 func TestReadingLeavesAFolderAsItIs(t *testing.T) {
-	for name, dir := range map[string]string{"a folder that is not there": filepath.Join(t.TempDir(), "missing"), "an empty folder": t.TempDir()} {
+	for name, dir := range map[string]string{"a folder that is not there": filepath.Join(t.TempDir(), "missing"),
+		"an empty folder": t.TempDir()} {
 		t.Run(name, func(t *testing.T) {
 			place, err := Open(LayoutScheme+dir, openRegistries(t))
 			if err != nil {
@@ -94,22 +97,24 @@ func TestReadingLeavesAFolderAsItIs(t *testing.T) {
 	}
 }
 
-func TestRepositoriesAreSpokenToInTheRightScheme(t *testing.T) {
+func TestOnlyLoopbackRegistriesUsePlainHTTP(t *testing.T) {
 	for _, c := range []struct {
-		name, repository string
-		registries       Registries
-		want             bool
+		name, repository   string
+		plainHTTP, secured bool
+		want               bool
 	}{
-		{"a registry elsewhere in HTTPS", "registry.example/a", Registries{}, false},
-		{"a loopback name in HTTP", "localhost:5000/a", Registries{}, true},
-		{"a loopback address in HTTP", "127.0.0.1:5000/a", Registries{}, true},
-		{"a loopback address with a CA in HTTPS", "127.0.0.1:5000/a", Registries{secured: true}, false},
-		{"a name that starts like a loopback one in HTTPS", "localhost.example/a", Registries{}, false},
-		{"every registry in HTTP when told so", "registry.example/a", Registries{plainHTTP: true}, true},
+		{name: "HTTPS by default", repository: "registry.example/a"},
+		{name: "a loopback name", repository: "localhost:5000/a", want: true},
+		{name: "a loopback address", repository: "127.0.0.1:5000/a", want: true},
+		{name: "a loopback address with a CA", repository: "127.0.0.1:5000/a", secured: true},
+		{name: "a name that begins like a loopback name", repository: "localhost.example/a"},
+		{name: "--plain-http", repository: "registry.example/a", plainHTTP: true, want: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.registries.egress = newEgress(new(http.Transport))
-			repository, err := c.registries.Repository(c.repository)
+			registries := Registries{
+				egress: newEgress(new(http.Transport)), plainHTTP: c.plainHTTP, secured: c.secured,
+			}
+			repository, err := registries.Repository(c.repository)
 			if err != nil || repository.PlainHTTP != c.want {
 				t.Errorf("plain HTTP is %t, %v, want %t", repository.PlainHTTP, err, c.want)
 			}
@@ -133,7 +138,8 @@ func TestNewRegistriesRefusesInvalidFiles(t *testing.T) {
 
 func TestCheckRuntimeID(t *testing.T) {
 	registries := openRegistries(t)
-	for _, id := range []string{"r", "7", "r-17", "a.b_c-d", "6f1c2d9e-0000-4000-8000-000000000017", strings.Repeat("a", 63)} {
+	for _, id := range []string{"r", "7", "r-17", "a.b_c-d", "6f1c2d9e-0000-4000-8000-000000000017",
+		strings.Repeat("a", 63)} {
 		t.Run("good is "+id, func(t *testing.T) {
 			if err := trust.CheckRuntimeID(id); err != nil {
 				t.Error(err)

@@ -13,8 +13,14 @@ import (
 func storedDocuments(tb testing.TB) bundle.Documents {
 	tb.Helper()
 	documents, err := bundle.NewDocuments(
-		bundle.DesiredState{Kyma: bundle.KymaSeed{Labels: map[string]string{"team": "a"}, Spec: v1beta2.KymaSpec{Channel: "regular"}}},
-		bundle.Catalog{ModuleTemplates: []bundle.CatalogEntry{{Name: "keda-1.8.0", Spec: json.RawMessage(`{"moduleName":"keda","version":"1.8.0"}`)}}},
+		bundle.DesiredState{
+			Kyma: bundle.KymaSeed{Labels: map[string]string{"team": "a"}, Spec: v1beta2.KymaSpec{Channel: "regular"}},
+		},
+		bundle.Catalog{
+			ModuleTemplates: []bundle.CatalogEntry{
+				{Name: "keda-1.8.0", Spec: json.RawMessage(`{"moduleName":"keda","version":"1.8.0"}`)},
+			},
+		},
 	)
 	if err != nil {
 		tb.Fatal(err)
@@ -24,6 +30,7 @@ func storedDocuments(tb testing.TB) bundle.Documents {
 
 func storedPredicate() bundle.Predicate {
 	return bundle.Predicate{
-		Audience: bundle.Audience{Runtime: trusttest.Runtime}, Epoch: 1, Sequence: 100, IssuedAt: trusttest.Now.Add(-time.Hour), ExpiresAt: trusttest.Now.AddDate(0, 0, 7), RootVersion: 1,
+		Audience: bundle.Audience{Runtime: trusttest.Runtime}, Epoch: 1, Sequence: 100,
+		IssuedAt: trusttest.Now.Add(-time.Hour), ExpiresAt: trusttest.Now.AddDate(0, 0, 7), RootVersion: 1,
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-
-	"oras.land/oras-go/v2/registry/remote/auth"
+	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -40,20 +39,26 @@ func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser,
 	if request.URL.Scheme == "http" && !r.plainHTTP && !isLoopback(host) {
 		return nil, fmt.Errorf("%s: credentials are not sent by plain HTTP: use https, or set --plain-http", address)
 	}
-	credential := auth.EmptyCredential
-	if r.client.Credential != nil {
-		if credential, err = r.client.Credential(ctx, host); err != nil {
-			return nil, fmt.Errorf("credentials for %s: %w", host, err)
-		}
+	r.renew(time.Now())
+	credential, err := r.credential(ctx, host)
+	if err != nil {
+		return nil, fmt.Errorf("credentials for %s: %w", host, err)
 	}
 	if credential.Username == "" || credential.Password == "" {
-		return nil, fmt.Errorf("no user and password for %s: add them to the docker config.json, as `kcp-publisher enroll --notifications-url` does", host)
+		return nil,
+			fmt.Errorf(
+				"no user and password for %s: add them to the docker config.json, as `kcp-publisher enroll "+
+					"--notifications-url` does", host)
 	}
 	request.SetBasicAuth(credential.Username, credential.Password)
 	request.Header.Set("Accept", bundle.NotificationsMediaType)
 	request.Header.Set("Accept-Encoding", "identity") // compressed events could wait in a buffer
 	r.egress.open(host, true)
-	client := &http.Client{Transport: r.egress, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{
+		Transport: r.egress, CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, err
@@ -63,7 +68,8 @@ func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser,
 	case response.StatusCode != http.StatusOK:
 		err = fmt.Errorf("GET %s: %d %s", address, response.StatusCode, http.StatusText(response.StatusCode))
 	case kind != bundle.NotificationsMediaType:
-		err = fmt.Errorf("GET %s: the answer is %q, not %s", address, bundle.Bounded(kind, bundle.MaxMessageBytes), bundle.NotificationsMediaType)
+		err = fmt.Errorf("GET %s: the answer is %q, not %s", address, bundle.Bounded(kind, bundle.MaxMessageBytes),
+			bundle.NotificationsMediaType)
 	default:
 		return response.Body, nil
 	}

@@ -35,7 +35,8 @@ func TestStreamUsesOnlyItsHostsCredentials(t *testing.T) {
 	}))
 	defer server.Close()
 	host := strings.TrimPrefix(server.URL, "http://")
-	config := fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, host, base64.StdEncoding.EncodeToString([]byte("one:secret")))
+	config := fmt.Appendf(nil, `{"auths":{%q:{"auth":%q}}}`, host,
+		base64.StdEncoding.EncodeToString([]byte("one:secret")))
 	registries, err := NewRegistries(Access{NoRetry: true, DockerConfig: config, RequestTimeout: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
@@ -66,16 +67,20 @@ func TestStreamUsesOnlyItsHostsCredentials(t *testing.T) {
 		t.Error(err)
 	}
 	for path, want := range map[string]string{
-		server.URL + "/redirect": "307 Temporary Redirect", server.URL + "/refused": "401 Unauthorized", server.URL + "/other": "not text/event-stream",
+		server.URL + "/redirect": "307 Temporary Redirect", server.URL + "/refused": "401 Unauthorized",
+		server.URL + "/other":     "not text/event-stream",
 		elsewhere.URL + "/x":      "no user and password for",
-		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "want https://", "https://a:hidden@registry.example": "want https://", "": "want https://",
-		server.URL + "/notifications?token=hidden": "want https://", "https://registry.example?": "want https://", "https://registry.example/#hidden": "want https://",
+		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "want https://",
+		"https://a:hidden@registry.example": "want https://", "": "want https://",
+		server.URL + "/notifications?token=hidden": "want https://", "https://registry.example?": "want https://",
+		"https://registry.example/#hidden":          "want https://",
 		"https://registry.example/%zz?token=hidden": "want https://",
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := registries.Stream(ctx, path)
 		cancel()
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "hidden") {
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") ||
+			strings.Contains(err.Error(), "hidden") {
 			t.Errorf("%s: got %v, want %s", path, err, want)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 func TestFolderWithoutSyncIsAccepted(t *testing.T) {
-	for cause, fails := range map[syscall.Errno]bool{syscall.EINVAL: false, syscall.ENOTSUP: false, syscall.EIO: true, syscall.ENOSPC: true} {
+	for cause, fails := range map[syscall.Errno]bool{syscall.EINVAL: false, syscall.ENOTSUP: false, syscall.EIO: true,
+		syscall.ENOSPC: true} {
 		if err := unlessUnsupported(&fs.PathError{Op: "sync", Path: "/x", Err: cause}); (err != nil) != fails {
 			t.Errorf("%v: %v", cause, err)
 		}

@@ -36,12 +36,8 @@ func Fetch(ctx context.Context, from oras.ReadOnlyTarget, reference string) (bun
 	}
 	if len(data) > bundle.MaxManifestBytes {
 		return bundle.Fetched{
-				Descriptor: desc,
-			}, refusal.New(
-				refusal.TooLarge,
-				"manifest of more than %d bytes",
-				bundle.MaxManifestBytes,
-			)
+			Descriptor: desc,
+		}, refusal.New(refusal.TooLarge, "manifest of more than %d bytes", bundle.MaxManifestBytes)
 	}
 	return bundle.Fetched{Descriptor: desc, Bytes: data}, nil
 }
@@ -86,14 +82,9 @@ func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descripto
 		return nil, fmt.Errorf("fetch blob %s: %w", desc.Digest, err)
 	}
 	if int64(len(data)) != desc.Size || desc.Digest.Algorithm().FromBytes(data) != desc.Digest {
-		return nil, refusal.New(
-			refusal.WrongDigest,
-			"blob was asked for as %s with %d bytes, got %d bytes with %s",
-			desc.Digest,
-			desc.Size,
-			len(data),
-			digest.FromBytes(data),
-		)
+		return nil,
+			refusal.New(refusal.WrongDigest, "blob was asked for as %s with %d bytes, got %d bytes with %s",
+				desc.Digest, desc.Size, len(data), digest.FromBytes(data))
 	}
 	return data, nil
 }
@@ -245,11 +236,7 @@ func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 // ShareDocuments wrote them, and then writes the manifest. present reports whether the runtime's repository is known to
 // have a blob.
 func PushBundle(
-	ctx context.Context,
-	place Store,
-	runtime string,
-	documents bundle.Documents,
-	manifest bundle.Blob,
+	ctx context.Context, place Store, runtime string, documents bundle.Documents, manifest bundle.Blob,
 	present func(digest.Digest) bool,
 ) error {
 	name := bundle.DesiredRepository(runtime)

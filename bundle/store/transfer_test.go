@@ -62,7 +62,8 @@ func TestBundleTravelsThroughALayout(t *testing.T) {
 	if got, err := Head(ctx, repository, bundle.TagDesired); err != nil || got != manifest.Descriptor.Digest {
 		t.Errorf("head is %s, %v, want %s", got, err, manifest.Descriptor.Digest)
 	}
-	for name, reference := range map[string]string{"by tag": bundle.TagDesired, "by digest": manifest.Descriptor.Digest.String()} {
+	for name, reference := range map[string]string{"by tag": bundle.TagDesired,
+		"by digest": manifest.Descriptor.Digest.String()} {
 		t.Run(name, func(t *testing.T) {
 			fetched, err := Fetch(ctx, repository, reference)
 			if err != nil {
@@ -71,7 +72,8 @@ func TestBundleTravelsThroughALayout(t *testing.T) {
 			if !bytes.Equal(fetched.Bytes, manifest.Bytes) {
 				t.Errorf("got %s", fetched.Bytes)
 			}
-			verified, err := bundle.Verify(fetched, bundle.Trust{Root: trusttest.RootFor(t, signer), Runtime: trusttest.Runtime}, trusttest.Now)
+			verified, err := bundle.Verify(fetched,
+				bundle.Trust{Root: trusttest.RootFor(t, signer), Runtime: trusttest.Runtime}, trusttest.Now)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -113,7 +115,8 @@ func TestNewerBundleTakesTheTag(t *testing.T) {
 
 func TestReportTravelsThroughALayout(t *testing.T) {
 	ctx, place, signer := t.Context(), layoutPlace(t), trusttest.NewSigner(t)
-	manifest, err := bundle.ComposeReport(bundle.Report{Runtime: trusttest.Runtime, Sequence: 50, Time: trusttest.Now, AgentVersion: "v1.0.0"}, signer)
+	manifest, err := bundle.ComposeReport(bundle.Report{Runtime: trusttest.Runtime, Sequence: 50, Time: trusttest.Now,
+		AgentVersion: "v1.0.0"}, signer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +131,8 @@ func TestReportTravelsThroughALayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)}); err != nil {
+	if _, err := bundle.VerifyReport(fetched,
+		bundle.Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -151,7 +155,10 @@ func TestMissingIsNotFound(t *testing.T) {
 		"another runtime's tag": func() error { _, err := Fetch(ctx, other, bundle.TagDesired); return err },
 		"a digest nobody has":   func() error { _, err := Fetch(ctx, other, missing.Digest.String()); return err },
 		"the head of a tag":     func() error { _, err := Head(ctx, other, bundle.TagDesired); return err },
-		"a blob":                func() error { _, err := FetchBlob(ctx, other, missing, bundle.MaxDocumentBytes); return err },
+		"a blob": func() error {
+			_, err := FetchBlob(ctx, other, missing, bundle.MaxDocumentBytes)
+			return err
+		},
 		"a bundle's config": func() error {
 			_, err := FetchBundle(ctx, other, bundle.Verified{Config: missing, Catalog: documents.Catalog.Descriptor})
 			return err
@@ -212,14 +219,20 @@ func TestFetchBlobRefusesOtherContent(t *testing.T) {
 		{"a blob named by its sha512 is given", named(digest.SHA512.FromBytes(asked)), asked, honest.Size, ""},
 		{"other bytes of the same size are refused", honest, bytes.ToUpper(asked), honest.Size, refusal.WrongDigest},
 		{"fewer bytes are refused", honest, asked[1:], honest.Size, refusal.WrongDigest},
-		{"more bytes are refused", honest, append(asked[:len(asked):len(asked)], '!'), honest.Size, refusal.WrongDigest},
+		{
+			"more bytes are refused", honest, append(asked[:len(asked):len(asked)], '!'), honest.Size,
+			refusal.WrongDigest,
+		},
 		{"no bytes are refused", honest, nil, honest.Size, refusal.WrongDigest},
 		{"a size that is not the blob's is refused", sized(honest.Size - 1), asked, honest.Size, refusal.WrongDigest},
 		{"a blob of one byte more than the limit is refused", honest, asked, honest.Size - 1, refusal.TooLarge},
 		{"a negative size is refused", sized(-1), asked, honest.Size, refusal.TooLarge},
 		{"a blob without a digest is refused", named(""), asked, honest.Size, refusal.WrongDigest},
 		{"a digest that is none is refused", named("sha256:../../etc"), asked, honest.Size, refusal.WrongDigest},
-		{"a digest by an algorithm nobody knows is refused", named("md5:d41d8cd98f00b204e9800998ecf8427e"), asked, honest.Size, refusal.WrongDigest},
+		{
+			"a digest by an algorithm nobody knows is refused", named("md5:d41d8cd98f00b204e9800998ecf8427e"), asked,
+			honest.Size, refusal.WrongDigest,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			lying := content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
@@ -233,13 +246,18 @@ func TestFetchBlobRefusesOtherContent(t *testing.T) {
 		})
 	}
 	t.Run("a blob without an end is given up", func(t *testing.T) {
-		endless := content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return io.NopCloser(zeros{}), nil })
+		endless := content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
+			return io.NopCloser(zeros{}), nil
+		})
 		_, err := FetchBlob(t.Context(), endless, honest, bundle.MaxDocumentBytes)
 		trusttest.WantReason(t, err, refusal.WrongDigest)
 	})
 	t.Run("a registry that does not answer refuses nothing", func(t *testing.T) {
-		broken := content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) { return nil, io.ErrUnexpectedEOF })
-		if _, err := FetchBlob(t.Context(), broken, honest, bundle.MaxDocumentBytes); err == nil || refusal.Of(err) != nil || errors.Is(err, ErrNotFound) {
+		broken := content.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
+			return nil, io.ErrUnexpectedEOF
+		})
+		if _, err := FetchBlob(t.Context(), broken, honest, bundle.MaxDocumentBytes); err == nil ||
+			refusal.Of(err) != nil || errors.Is(err, ErrNotFound) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -259,11 +277,13 @@ func TestBlobDamagedOnDiskIsRefused(t *testing.T) {
 	if err := PushBundle(ctx, place, trusttest.Runtime, documents, manifest, nothingPresent); err != nil {
 		t.Fatal(err)
 	}
-	verified, err := bundle.Verify(bundle.Fetched(manifest), bundle.Trust{Root: trusttest.RootFor(t, signer), Runtime: trusttest.Runtime}, trusttest.Now)
+	verified, err := bundle.Verify(bundle.Fetched(manifest),
+		bundle.Trust{Root: trusttest.RootFor(t, signer), Runtime: trusttest.Runtime}, trusttest.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(strings.TrimPrefix(place.String(), LayoutScheme), "blobs", "sha256", documents.Catalog.Descriptor.Digest.Encoded())
+	file := filepath.Join(strings.TrimPrefix(place.String(), LayoutScheme), "blobs", "sha256",
+		documents.Catalog.Descriptor.Digest.Encoded())
 	if err := os.Chmod(file, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +46,9 @@ func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...s
 
 // AddCarried adds a runtime that cannot reach the fleet's registry. Tests carry bundles to its own location, and
 // reports back.
-func (f *Fleet) AddCarried(ctx context.Context, id, channel, location string, agentFlags []string, modules ...string) (*Runtime, error) {
+func (f *Fleet) AddCarried(
+	ctx context.Context, id, channel, location string, agentFlags []string, modules ...string,
+) (*Runtime, error) {
 	kyma := NewKyma(id, channel, modules...)
 	kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: v1beta2.True}
 	return f.add(ctx, &Runtime{ID: id, fleet: f, location: location, AgentFlags: agentFlags}, kyma)
@@ -92,11 +95,15 @@ func (f *Fleet) CreateKyma(ctx context.Context, kyma *v1beta2.Kyma) error {
 // NewKyma returns a Kyma for the control plane.
 func NewKyma(id, channel string, modules ...string) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
-		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: id, Labels: map[string]string{v1beta2.LabelRuntimeID: id}},
-		Spec:       v1beta2.KymaSpec{Channel: channel},
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: sample.Namespace, Name: id, Labels: map[string]string{v1beta2.LabelRuntimeID: id},
+		},
+		Spec: v1beta2.KymaSpec{Channel: channel},
 	}
 	for _, m := range modules {
-		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{Name: m, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete})
+		kyma.Spec.Modules = append(kyma.Spec.Modules, v1beta2.Module{
+			Name: m, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+		})
 	}
 	return kyma
 }
@@ -119,7 +126,8 @@ func (r *Runtime) AgentKubeconfig() string {
 
 // enroll creates the agent's namespace and applies the output of `kcp-publisher enroll`.
 func (r *Runtime) enroll(ctx context.Context) error {
-	if err := r.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
+	if err := r.API.Create(ctx,
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: v1beta2.RuntimeNamespace}}); err != nil {
 		return err
 	}
 	return r.Enroll(ctx)
@@ -127,14 +135,20 @@ func (r *Runtime) enroll(ctx context.Context) error {
 
 // Enroll applies the output of `kcp-publisher enroll`. A second call allows the agent to introduce another key.
 func (r *Runtime) Enroll(ctx context.Context) error {
-	var problems bytes.Buffer
-	args := []string{"enroll", r.ID, "--keys", r.fleet.Keys(), "--location", cmp.Or(r.location, r.fleet.Location())}
+	var flags []string
 	if r.location == "" {
-		args = append(args, r.fleet.endpoint.Enroll...)
+		flags = r.fleet.endpoint.Enroll
 	}
 	if n := r.fleet.options.Notifications; n != nil {
-		args = append(args, "--notifications-url", n.AgentsURL())
+		flags = append(slices.Clone(flags), "--notifications-url", n.AgentsURL())
 	}
+	return r.EnrollAt(ctx, cmp.Or(r.location, r.fleet.Location()), flags...)
+}
+
+// EnrollAt applies the output of `kcp-publisher enroll` for a location, with more flags.
+func (r *Runtime) EnrollAt(ctx context.Context, location string, flags ...string) error {
+	var problems bytes.Buffer
+	args := append([]string{"enroll", r.ID, "--keys", r.fleet.Keys(), "--location", location}, flags...)
 	cmd := exec.CommandContext(ctx, r.fleet.binaries.Publisher, args...)
 	cmd.Stderr = &problems
 	output, err := cmd.Output()
@@ -250,18 +264,19 @@ func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 
 // UntilState waits until the control plane shows a module of the runtime in a version and state.
 func (r *Runtime) UntilState(ctx context.Context, module, version string, state v1beta2.State) error {
-	err := Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
-		kyma, err := r.Record(ctx)
-		if err != nil {
-			return false, err.Error()
-		}
-		for _, m := range kyma.Status.Modules {
-			if m.Name == module && m.Version == version && m.State == state {
-				return true, ""
+	err := Until(ctx, r.fleet.options.Patience,
+		fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
+			kyma, err := r.Record(ctx)
+			if err != nil {
+				return false, err.Error()
 			}
-		}
-		return false, describe(kyma.Status)
-	})
+			for _, m := range kyma.Status.Modules {
+				if m.Name == module && m.Version == version && m.State == state {
+					return true, ""
+				}
+			}
+			return false, describe(kyma.Status)
+		})
 	if err != nil {
 		return fmt.Errorf("%w%s", err, r.installed(ctx))
 	}
@@ -294,18 +309,19 @@ func (r *Runtime) UntilGone(ctx context.Context, module string) error {
 
 // UntilAccepted waits until the condition Accepted of the runtime's own Kyma has a status and a reason.
 func (r *Runtime) UntilAccepted(ctx context.Context, status metav1.ConditionStatus, reason string) error {
-	return Until(ctx, Generous, fmt.Sprintf("%s has Accepted=%s with reason %s", r.ID, status, reason), func() (bool, string) {
-		kyma, err := r.Kyma(ctx)
-		if err != nil {
-			return false, err.Error()
-		}
-		for _, c := range kyma.Status.Conditions {
-			if c.Type == v1beta2.ConditionAccepted && c.Status == status && c.Reason == reason {
-				return true, ""
+	return Until(ctx, Generous, fmt.Sprintf("%s has Accepted=%s with reason %s", r.ID, status, reason),
+		func() (bool, string) {
+			kyma, err := r.Kyma(ctx)
+			if err != nil {
+				return false, err.Error()
 			}
-		}
-		return false, describe(kyma.Status.Conditions)
-	})
+			for _, c := range kyma.Status.Conditions {
+				if c.Type == v1beta2.ConditionAccepted && c.Status == status && c.Reason == reason {
+					return true, ""
+				}
+			}
+			return false, describe(kyma.Status.Conditions)
+		})
 }
 
 func (r *Runtime) installed(ctx context.Context) string {

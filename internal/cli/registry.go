@@ -39,7 +39,8 @@ func (r *Registry) AddConfigFlag(flags *pflag.FlagSet, usage string) {
 func (r *Registry) AddTLSFlags(flags *pflag.FlagSet) {
 	r.AddCAFlag(flags)
 	flags.BoolVar(&r.PlainHTTP, "plain-http", false, "use plain HTTP for all registries (loopback always does)")
-	flags.StringArrayVar(&r.BlobHosts, "blob-host", nil, "HOST or HOST:PORT of a storage that registries may redirect to, beside their own host; may be repeated")
+	flags.StringArrayVar(&r.BlobHosts, "blob-host", nil,
+		"HOST or HOST:PORT of a storage that registries may redirect to, beside their own host; may be repeated")
 }
 
 // AddCAFlag adds only --registry-ca.
@@ -57,6 +58,19 @@ func (r *Registry) Access(base store.Access) (store.Access, error) {
 			return access, Usage(fmt.Errorf("--blob-host %q: %w", host, err))
 		}
 	}
+	access, err := r.read(access)
+	if err != nil {
+		return access, Usage(err)
+	}
+	if r.Config != "" || r.CA != "" {
+		// Files in Secrets and ConfigMaps change while the program runs.
+		access.Renew = func() (store.Access, error) { return r.read(base) }
+	}
+	return access, nil
+}
+
+// read returns the access with the content of the files.
+func (r *Registry) read(access store.Access) (store.Access, error) {
 	for _, file := range []struct {
 		flag, path string
 		into       *[]byte
@@ -66,7 +80,7 @@ func (r *Registry) Access(base store.Access) (store.Access, error) {
 		}
 		data, err := os.ReadFile(file.path)
 		if err != nil {
-			return access, Usage(fmt.Errorf("--%s: %w", file.flag, err))
+			return access, fmt.Errorf("--%s: %w", file.flag, err)
 		}
 		*file.into = data
 	}
@@ -104,7 +118,10 @@ func ReadRoot(path string) (trust.Root, error) {
 	}
 	root, err := trust.ParseRoot(data)
 	if trust.LacksSignatures(err) {
-		return trust.Root{}, fmt.Errorf("--trust %s: too few root keys signed it: name the root.json that is in force, or complete a draft with `kcp-publisher keys sign`: %w", path, err)
+		return trust.Root{},
+			fmt.Errorf(
+				"--trust %s: too few root keys signed it: name the root.json that is in force, or complete a draft "+
+					"with `kcp-publisher keys sign`: %w", path, err)
 	}
 	if err != nil {
 		return trust.Root{}, fmt.Errorf("--trust %s: %w", path, err)

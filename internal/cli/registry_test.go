@@ -20,16 +20,44 @@ func TestRegistryFlagsOverrideDefaults(t *testing.T) {
 	var r Registry
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	r.AddFlags(flags)
-	if err := flags.Parse([]string{"--registry-config", path, "--plain-http", "--blob-host", "one.example", "--blob-host", "two.example:9000"}); err != nil {
+	if err := flags.Parse([]string{"--registry-config", path, "--plain-http", "--blob-host", "one.example",
+		"--blob-host", "two.example:9000"}); err != nil {
 		t.Fatal(err)
 	}
-	access, err := r.Access(store.Access{DockerConfig: []byte("known"), CA: []byte("known"), NoRetry: true, RequestTimeout: TransferTimeout})
+	access, err := r.Access(store.Access{
+		DockerConfig: []byte("known"), CA: []byte("known"), NoRetry: true, RequestTimeout: TransferTimeout,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(access.DockerConfig) != `{"auths":{}}` || string(access.CA) != "known" || !access.PlainHTTP || !access.NoRetry || access.RequestTimeout != TransferTimeout ||
+	if string(access.DockerConfig) != `{"auths":{}}` || string(access.CA) != "known" || !access.PlainHTTP ||
+		!access.NoRetry || access.RequestTimeout != TransferTimeout ||
 		!slices.Equal(access.BlobHosts, []string{"one.example", "two.example:9000"}) {
 		t.Errorf("got %+v", access)
+	}
+}
+
+func TestFilesOfFlagsAreReadAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("old")
+	r := Registry{CA: path}
+	access, err := r.Access(store.Access{DockerConfig: []byte("of a Secret")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("new")
+	if read, err := access.Renew(); err != nil || string(read.CA) != "new" ||
+		string(read.DockerConfig) != "of a Secret" {
+		t.Errorf("got %+v, %v", read, err)
+	}
+	if access, err = new(Registry).Access(store.Access{}); err != nil || access.Renew != nil {
+		t.Errorf("without files, access is renewed: %v", err)
 	}
 }
 
@@ -39,13 +67,19 @@ func TestOpenNamesTheFlagThatIsWrong(t *testing.T) {
 		location string
 		want     string
 	}{
-		"a location with a scheme":        {Registry{}, "https://host/path", "--to: location"},
-		"a file of credentials not there": {Registry{Config: "/nowhere"}, "host/path", "--registry-config: open /nowhere"},
-		"a blob host with a scheme":       {Registry{BlobHosts: []string{"https://blobs.example"}}, "host/path", "--blob-host \"https://blobs.example\": want HOST"},
-		"certificates not there":          {Registry{CA: "/nowhere"}, "host/path", "--registry-ca: open /nowhere"},
+		"a location with a scheme": {Registry{}, "https://host/path", "--to: location"},
+		"a file of credentials not there": {
+			Registry{Config: "/nowhere"}, "host/path", "--registry-config: open /nowhere",
+		},
+		"a blob host with a scheme": {
+			Registry{BlobHosts: []string{"https://blobs.example"}}, "host/path",
+			"--blob-host \"https://blobs.example\": want HOST",
+		},
+		"certificates not there": {Registry{CA: "/nowhere"}, "host/path", "--registry-ca: open /nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := c.registry.Open("--to", c.location, store.Access{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, _, err := c.registry.Open("--to", c.location, store.Access{}); err == nil ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})

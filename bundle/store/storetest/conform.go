@@ -24,7 +24,8 @@ func Conform(t *testing.T, s store.Store) {
 	t.Run("roots of trust are followed and never replaced", func(t *testing.T) { roots(t, s) })
 	t.Run("content is held", func(t *testing.T) { content(t, s) })
 	t.Run("its own repositories can be read where it is", func(t *testing.T) {
-		if !s.Holds(s.Name(bundle.ContentRepository)) || !s.Holds("./"+bundle.ContentRepository) || s.Holds("elsewhere.example/content") {
+		if !s.Holds(s.Name(bundle.ContentRepository)) || !s.Holds("./"+bundle.ContentRepository) ||
+			s.Holds("elsewhere.example/content") {
 			t.Errorf("%s does not tell its own repositories from others", s)
 		}
 	})
@@ -45,14 +46,16 @@ func missing(t *testing.T, s store.Store) {
 		}
 	}
 	blob := bundle.NewBlob("application/octet-stream", []byte("absent"))
-	if _, err := store.FetchBlob(t.Context(), repository, blob.Descriptor, bundle.MaxLayerBytes); !errors.Is(err, store.ErrNotFound) {
+	if _, err := store.FetchBlob(t.Context(), repository, blob.Descriptor, bundle.MaxLayerBytes); !errors.Is(err,
+		store.ErrNotFound) {
 		t.Errorf("fetch of a blob: got %v, want ErrNotFound", err)
 	}
 }
 
 func bundles(t *testing.T, s store.Store) {
 	ctx, signer := t.Context(), trusttest.NewSigner(t)
-	documents, err := bundle.NewDocuments(bundle.DesiredState{CRDs: []string{"kedas.operator.kyma-project.io"}}, bundle.Catalog{})
+	documents, err := bundle.NewDocuments(bundle.DesiredState{CRDs: []string{"kedas.operator.kyma-project.io"}},
+		bundle.Catalog{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +72,8 @@ func bundles(t *testing.T, s store.Store) {
 			t.Fatal(err)
 		}
 		for range 2 { // an interrupted publisher pushes again
-			if err := store.PushBundle(ctx, s, trusttest.Runtime, documents, manifest, func(digest.Digest) bool { return false }); err != nil {
+			if err := store.PushBundle(ctx, s, trusttest.Runtime, documents, manifest,
+				func(digest.Digest) bool { return false }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -79,15 +83,18 @@ func bundles(t *testing.T, s store.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for reference, want := range map[string]bundle.Blob{bundle.TagDesired: pushed[1], pushed[0].Descriptor.Digest.String(): pushed[0]} {
+	for reference, want := range map[string]bundle.Blob{bundle.TagDesired: pushed[1],
+		pushed[0].Descriptor.Digest.String(): pushed[0]} {
 		fetched, err := store.Fetch(ctx, repository, reference)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(fetched.Bytes, want.Bytes) || fetched.Descriptor.Digest != want.Descriptor.Digest || fetched.Descriptor.MediaType != want.Descriptor.MediaType {
+		if !bytes.Equal(fetched.Bytes, want.Bytes) || fetched.Descriptor.Digest != want.Descriptor.Digest ||
+			fetched.Descriptor.MediaType != want.Descriptor.MediaType {
 			t.Errorf("%s: got %+v %s", reference, fetched.Descriptor, fetched.Bytes)
 		}
-		verified, err := bundle.Verify(fetched, bundle.Trust{Root: trusttest.RootFor(t, signer), Runtime: trusttest.Runtime}, trusttest.Now)
+		verified, err := bundle.Verify(fetched,
+			bundle.Trust{Root: trusttest.RootFor(t, signer), Runtime: trusttest.Runtime}, trusttest.Now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +110,8 @@ func bundles(t *testing.T, s store.Store) {
 
 func report(t *testing.T, s store.Store) {
 	signer := trusttest.NewSigner(t)
-	manifest, err := bundle.ComposeReport(bundle.Report{Runtime: trusttest.Runtime, Sequence: 1, Time: trusttest.Now, AgentVersion: "v1.0.0"}, signer)
+	manifest, err := bundle.ComposeReport(bundle.Report{Runtime: trusttest.Runtime, Sequence: 1, Time: trusttest.Now,
+		AgentVersion: "v1.0.0"}, signer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +126,8 @@ func report(t *testing.T, s store.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)}); err != nil {
+	if _, err := bundle.VerifyReport(fetched,
+		bundle.Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)}); err != nil {
 		t.Error(err)
 	}
 }
@@ -148,7 +157,8 @@ func roots(t *testing.T, s store.Store) {
 	if err := store.PushRoot(t.Context(), s, stranger); err == nil {
 		t.Error("a version of the root was replaced")
 	}
-	if _, refused, _, err := store.FollowRoot(t.Context(), s, start); err != nil || refused == nil || refused.Reason != refusal.BadRoot {
+	if _, refused, _, err := store.FollowRoot(t.Context(), s, start); err != nil || refused == nil ||
+		refused.Reason != refusal.BadRoot {
 		t.Errorf("another fleet's root: got %v, %v, want it refused", refused, err)
 	}
 }
@@ -168,7 +178,8 @@ func content(t *testing.T, s store.Store) {
 	if err != nil || !bytes.Equal(data, blob.Bytes) {
 		t.Errorf("got %q, %v", data, err)
 	}
-	if _, err := store.FetchBlob(t.Context(), repository, blob.Descriptor, 3); refusal.Of(err) == nil || refusal.Of(err).Reason != refusal.TooLarge {
+	if _, err := store.FetchBlob(t.Context(), repository, blob.Descriptor, 3); refusal.Of(err) == nil ||
+		refusal.Of(err).Reason != refusal.TooLarge {
 		t.Errorf("a blob over the limit: got %v, want it refused", err)
 	}
 }

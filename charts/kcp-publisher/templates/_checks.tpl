@@ -52,7 +52,7 @@
 {{- $variables = append $variables .name }}
 {{- end }}
 {{- $flags := dict "namespace" "the release's namespace" "keys" "keys.secretName" "location" "location" "agent-poll-interval" "agents.pollInterval" "agent-report-interval" "agents.reportInterval"
-  "agent-autonomy" "agents.autonomy" "agent-image" "agents.image" "validity" "validity" "certificate-validity" "certificateValidity" "allowed-silence" "allowedSilence"
+  "agent-autonomy" "agents.autonomy" "agent-image" "agents.image" "next-location" "agents.nextLocation" "next-registry-ca" "agents.nextRegistryCA" "validity" "validity" "certificate-validity" "certificateValidity" "allowed-silence" "allowedSilence"
   "deletion-timeout" "deletionTimeout" "report-poll-interval" "reportPollInterval" "component-poll-interval" "componentPollInterval" "min-maintenance-window-size" "minMaintenanceWindowSize"
   "secrets-namespace" "secretsNamespace" "watch-label-selector" "watchLabelSelector" "concurrency" "concurrency" "log-level" "log.level" "log-format" "log.format" "shards" "shards"
   "registry-config" "registry.configSecretName" "registry-ca" "registry.caConfigMapName" "git-url" "git.url" "git-branch" "git.branch" "git-tag" "git.tag" "git-path" "git.path" "git-poll-interval" "git.pollInterval"

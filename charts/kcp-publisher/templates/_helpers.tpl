@@ -55,7 +55,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- range .Values.agents.imagePaths }}{{ $args = append $args (printf "--image-path=%s" .) }}{{ end }}
 {{- range $flag, $value := dict
   "agent-poll-interval" .Values.agents.pollInterval "agent-report-interval" .Values.agents.reportInterval
-  "agent-autonomy" .Values.agents.autonomy "agent-image" .Values.agents.image
+  "agent-autonomy" .Values.agents.autonomy "agent-image" .Values.agents.image "next-location" .Values.agents.nextLocation
   "validity" .Values.validity "certificate-validity" .Values.certificateValidity "allowed-silence" .Values.allowedSilence
   "deletion-timeout" .Values.deletionTimeout "report-poll-interval" .Values.reportPollInterval
   "component-poll-interval" .Values.componentPollInterval "min-maintenance-window-size" .Values.minMaintenanceWindowSize
@@ -77,6 +77,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if not .Values.metrics.auth }}{{ $args = append $args "--metrics-auth=false" }}{{ end }}
 {{- if .Values.signaturePolicy }}{{ $args = append $args "--signature-policy=/etc/kcp-publisher/config/signature-policy.yaml" }}{{ end }}
 {{- with .Values.signatureKeysNamespace }}{{ $args = append $args (printf "--signature-keys-namespace=%s" .) }}{{ end }}
+{{- if .Values.agents.nextRegistryCA }}{{ $args = append $args "--next-registry-ca=/etc/kcp-publisher/config/next-ca.crt" }}{{ end }}
 {{- if .Values.maintenancePolicy }}{{ $args = append $args "--maintenance-policy=/etc/kcp-publisher/config/maintenance-policy.json" }}{{ end }}
 {{- if .Values.componentCache.enabled }}{{ $args = concat $args (list "--component-cache=/var/cache/kcp-publisher" (printf "--component-cache-size=%s" .Values.componentCache.size)) }}{{ end }}
 {{- if .Values.webhook.enabled }}{{ $args = append $args (printf "--webhook-service=%s/%s-webhook:443" .Release.Namespace (include "kcp-publisher.fullname" .)) }}{{ end }}

@@ -23,21 +23,24 @@ func TestComponentShowAndCopySupportEveryArchiveFormat(t *testing.T) {
 	}
 	for _, name := range []string{"copy.tgz", "copy.tar", "copy"} {
 		to := filepath.Join(t.TempDir(), name)
-		if out := done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); out != "copied "+kedaVersion+" to "+to+"\n" {
+		if out := done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); out != "copied "+
+			kedaVersion+" to "+to+"\n" {
 			t.Errorf("says %q", out)
 		}
 		if again := done(t, "component", "show", kedaVersion, "--components", to); again != first {
 			t.Errorf("%s shows\n%s\nwant\n%s", name, again, first)
 		}
 		if strings.Contains(name, ".") {
-			if o := run("component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); o.code != cli.ExitFailed {
+			if o := run("component", "copy", kedaVersion, "--components", from, "--to",
+				"ctf:"+to); o.code != cli.ExitFailed {
 				t.Errorf("%s is overwritten: %+v", name, o)
 			}
 			done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to, "--replace")
 		}
 		from = to
 	}
-	if out := done(t, "component", "show", kedaVersion, "--components", from, "-o", "json"); !strings.Contains(out, `"schemaVersion": "v2"`) {
+	if out := done(t, "component", "show", kedaVersion, "--components", from, "-o", "json"); !strings.Contains(out,
+		`"schemaVersion": "v2"`) {
 		t.Errorf("the document is\n%s", out)
 	}
 }
@@ -56,16 +59,34 @@ func TestComponentVerify(t *testing.T) {
 		code int
 		want string
 	}{
-		"nothing is required":      {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: false}`)}, cli.ExitDone, kedaVersion + " complies with the policy"},
-		"a signature is required":  {[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: true}`)}, cli.ExitRefused, "is not signed"},
-		"no rule covers it":        {[]string{"verify", kedaVersion, "--signature-policy", policy("{components: a.io/*, required: false}")}, cli.ExitRefused, "no rule of the signature policy"},
-		"a policy is needed":       {[]string{"verify", kedaVersion}, cli.ExitUsage, "--signature-policy is required"},
-		"a policy that is missing": {[]string{"verify", kedaVersion, "--signature-policy", "/nowhere"}, cli.ExitUsage, "--signature-policy: "},
-		"no version":               {[]string{"show", "kyma-project.io/module/keda"}, cli.ExitUsage, "want NAME:VERSION"},
-		"a missing version":        {[]string{"show", "kyma-project.io/module/keda:2.0.0"}, cli.ExitFailed, "component version not found"},
-		"nowhere to copy to":       {[]string{"copy", kedaVersion}, cli.ExitUsage, "--to is required"},
-		"a size that is none":      {[]string{"show", kedaVersion, "--component-cache", filepath.Join(dir, "cache"), "--component-cache-size", "big"}, cli.ExitUsage, "--component-cache-size"},
-		"an archive that is none":  {[]string{"show", kedaVersion, "--components", dir}, cli.ExitFailed, dir},
+		"nothing is required": {
+			[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: false}`)},
+			cli.ExitDone, kedaVersion + " complies with the policy",
+		},
+		"a signature is required": {
+			[]string{"verify", kedaVersion, "--signature-policy", policy(`{components: "*", required: true}`)},
+			cli.ExitRefused, "is not signed",
+		},
+		"no rule covers it": {
+			[]string{"verify", kedaVersion, "--signature-policy", policy("{components: a.io/*, required: false}")},
+			cli.ExitRefused, "no rule of the signature policy",
+		},
+		"a policy is needed": {[]string{"verify", kedaVersion}, cli.ExitUsage, "--signature-policy is required"},
+		"a policy that is missing": {
+			[]string{"verify", kedaVersion, "--signature-policy", "/nowhere"}, cli.ExitUsage, "--signature-policy: ",
+		},
+		"no version": {
+			[]string{"show", "kyma-project.io/module/keda"}, cli.ExitUsage, "want NAME:VERSION",
+		},
+		"a missing version": {
+			[]string{"show", "kyma-project.io/module/keda:2.0.0"}, cli.ExitFailed, "component version not found",
+		},
+		"nowhere to copy to": {[]string{"copy", kedaVersion}, cli.ExitUsage, "--to is required"},
+		"a size that is none": {
+			[]string{"show", kedaVersion, "--component-cache", filepath.Join(dir, "cache"), "--component-cache-size",
+				"big"}, cli.ExitUsage, "--component-cache-size",
+		},
+		"an archive that is none": {[]string{"show", kedaVersion, "--components", dir}, cli.ExitFailed, dir},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := run(append([]string{"component"}, append(c.args, "--components", archive)...)...)
@@ -80,11 +101,13 @@ func TestComponentVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, path := range blobs {
-			if data, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(data), "apiVersion: v1\nkind: ConfigMap") {
+			if data, err := os.ReadFile(path); err == nil &&
+				strings.HasPrefix(string(data), "apiVersion: v1\nkind: ConfigMap") {
 				write(t, path, strings.Replace(string(data), "keda", "evil", 1))
 			}
 		}
-		o := run("component", "verify", kedaVersion, "--components", archive, "--signature-policy", policy(`{components: "*", required: false}`))
+		o := run("component", "verify", kedaVersion, "--components", archive, "--signature-policy",
+			policy(`{components: "*", required: false}`))
 		if o.code == cli.ExitDone {
 			t.Errorf("got %+v", o)
 		}
@@ -98,24 +121,54 @@ func TestAgentSettingsAreValidated(t *testing.T) {
 	}{
 		"a mirror":                {settingsFlags{mirrors: []string{"docker.io=registry.example/hub"}}, ""},
 		"a mirror without target": {settingsFlags{mirrors: []string{"docker.io"}}, "want FROM=TO"},
-		"a mirror with a scheme":  {settingsFlags{mirrors: []string{"https://docker.io=registry.example"}}, "without schemes"},
-		"a mirror twice":          {settingsFlags{mirrors: []string{"a=b", "a=c"}}, "a already has a mirror"},
-		"a field":                 {settingsFlags{imagePaths: []string{"Keda.operator.kyma-project.io=spec.images.*"}}, ""},
-		"a mirror that is a path": {settingsFlags{mirrors: []string{"docker.io=Registry Example"}}, "want HOST or HOST/PATH"},
-		"a field with a hole":     {settingsFlags{imagePaths: []string{"Keda=spec..image"}}, `field "spec..image": want names separated by dots`},
+		"a mirror with a scheme": {
+			settingsFlags{mirrors: []string{"https://docker.io=registry.example"}}, "without schemes",
+		},
+		"a mirror twice": {settingsFlags{mirrors: []string{"a=b", "a=c"}}, "a already has a mirror"},
+		"a field": {
+			settingsFlags{imagePaths: []string{"Keda.operator.kyma-project.io=spec.images.*"}}, "",
+		},
+		"a mirror that is a path": {
+			settingsFlags{mirrors: []string{"docker.io=Registry Example"}}, "want HOST or HOST/PATH",
+		},
+		"a field with a hole": {
+			settingsFlags{imagePaths: []string{"Keda=spec..image"}},
+			`field "spec..image": want names separated by dots`,
+		},
+		"a next location": {settingsFlags{nextLocation: "registry.example:5000/fleet/"}, ""},
+		"a next location with a scheme": {
+			settingsFlags{nextLocation: "https://registry.example/fleet"}, "next registry: location",
+		},
+		"a missing CA": {settingsFlags{nextCA: "/nowhere"}, "--next-registry-ca: open /nowhere"},
+		"an empty CA":  {settingsFlags{nextCA: os.DevNull}, "/dev/null: the file is empty: want CA certificates"},
+		"a CA that is not PEM": {
+			settingsFlags{nextCA: "component_test.go"}, "next registry: CA: want certificates in PEM",
+		},
 		"a label":                 {settingsFlags{labels: []string{"istio-injection=enabled"}}, ""},
 		"a label without a value": {settingsFlags{labels: []string{"istio-injection"}}, "want KEY=VALUE"},
-		"a label twice":           {settingsFlags{labels: []string{"istio-injection=enabled", "istio-injection=disabled"}}, "unique keys"},
-		"a label of anything":     {settingsFlags{labels: []string{"team=a"}}, `namespace label "team": want one of`},
-		"a pull Secret":           {settingsFlags{pullSecret: "kcp-secrets/pull"}, ""},
-		"one without a name":      {settingsFlags{pullSecret: "kcp-secrets/"}, "want [NAMESPACE/]NAME"},
-		"one with too many":       {settingsFlags{pullSecret: "a/b/c"}, "want [NAMESPACE/]NAME"},
-		"one of the agent's":      {settingsFlags{pullSecret: "skr-agent-key"}, "the name is reserved for the agent"},
-		"a field without kind":    {settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD"},
-		"labels":                  {settingsFlags{kymaLabels: []string{"kyma-project.io/global-account-id", "kyma-project.io/subaccount-id"}}, ""},
-		"a label with a value":    {settingsFlags{kymaLabels: []string{"team=a"}}, `--kyma-labels: "team=a" is not a valid label key`},
-		"a label with an effect":  {settingsFlags{kymaLabels: []string{"operator.kyma-project.io/skip-reconciliation"}}, "is reserved in runtimes: remove it"},
-		"too many labels":         {settingsFlags{kymaLabels: make([]string, maxKymaLabels+1)}, "--kyma-labels: 33 labels, at most 32"},
+		"a label twice": {
+			settingsFlags{labels: []string{"istio-injection=enabled", "istio-injection=disabled"}}, "unique keys",
+		},
+		"a label of anything":  {settingsFlags{labels: []string{"team=a"}}, `namespace label "team": want one of`},
+		"a pull Secret":        {settingsFlags{pullSecret: "kcp-secrets/pull"}, ""},
+		"one without a name":   {settingsFlags{pullSecret: "kcp-secrets/"}, "want [NAMESPACE/]NAME"},
+		"one with too many":    {settingsFlags{pullSecret: "a/b/c"}, "want [NAMESPACE/]NAME"},
+		"one of the agent's":   {settingsFlags{pullSecret: "skr-agent-key"}, "the name is reserved for the agent"},
+		"a field without kind": {settingsFlags{imagePaths: []string{"=spec.image"}}, "want KIND.GROUP=FIELD"},
+		"labels": {
+			settingsFlags{kymaLabels: []string{"kyma-project.io/global-account-id", "kyma-project.io/subaccount-id"}},
+			"",
+		},
+		"a label with a value": {
+			settingsFlags{kymaLabels: []string{"team=a"}}, `--kyma-labels: "team=a" is not a valid label key`,
+		},
+		"a label with an effect": {
+			settingsFlags{kymaLabels: []string{"operator.kyma-project.io/skip-reconciliation"}},
+			"is reserved in runtimes: remove it",
+		},
+		"too many labels": {
+			settingsFlags{kymaLabels: make([]string, maxKymaLabels+1)}, "--kyma-labels: 33 labels, at most 32",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.flags.settings()
@@ -132,8 +185,10 @@ func TestAgentSettingsAreValidated(t *testing.T) {
 func TestPublishIncludesWatchersOfTheFolder(t *testing.T) {
 	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	watcher := func(resource string) string {
-		return "apiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\nmetadata: {name: w}\nspec:\n  serviceInfo: {name: s, namespace: n, port: 80}\n" +
-			"  resourceToWatch: {group: '', version: v1, resource: " + resource + "}\n  field: spec\n  gateway: {selector: {}}\n"
+		return "apiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\nmetadata: {name: w}\nspec:\n  " +
+			"serviceInfo: {name: s, namespace: n, port: 80}\n" +
+			"  resourceToWatch: {group: '', version: v1, resource: " + resource +
+			"}\n  field: spec\n  gateway: {selector: {}}\n"
 	}
 	first := publishTo(t, from, layout, keys)
 	write(t, filepath.Join(from, "watcher.yaml"), watcher("configmaps"))
@@ -142,7 +197,8 @@ func TestPublishIncludesWatchersOfTheFolder(t *testing.T) {
 		t.Errorf("a new watcher made no bundle: %+v", second)
 	}
 	write(t, filepath.Join(from, "watcher.yaml"), watcher("secrets"))
-	if o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys); o.code != cli.ExitFailed || !strings.Contains(o.err, "secrets cannot be watched") {
+	if o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys); o.code != cli.ExitFailed ||
+		!strings.Contains(o.err, "secrets cannot be watched") {
 		t.Errorf("got %+v", o)
 	}
 }
@@ -163,18 +219,8 @@ func TestComponentRolePrintsTheRightsOfModules(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
 	}
-	if out := done(
-		t,
-		"component",
-		"role",
-		kedaVersion,
-		"--components",
-		from,
-		"--service-account",
-		"keda/installer",
-		"--name",
-		"keda",
-	); !strings.Contains(out, "name: installer\n  namespace: keda\n") {
+	if out := done(t, "component", "role", kedaVersion, "--components", from, "--service-account", "keda/installer",
+		"--name", "keda"); !strings.Contains(out, "name: installer\n  namespace: keda\n") {
 		t.Errorf("the account is missing in\n%s", out)
 	}
 	for name, c := range map[string]struct {

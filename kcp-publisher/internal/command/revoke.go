@@ -15,12 +15,14 @@ func newRevoke() *cobra.Command {
 	var selected targets
 	cmd := &cobra.Command{
 		Use: "revoke [RUNTIME...]", Short: "revoke the keys of runtimes' agents",
-		Long: "revoke adds the key that each selected runtime's agent uses to the annotation " + v1beta2.AnnotationRevokedKeys + " of its Kyma.\n" +
+		Long: "revoke adds the key that each selected runtime's agent uses to the annotation " +
+			v1beta2.AnnotationRevokedKeys + " of its Kyma.\n" +
 			"The publisher refuses reports that a revoked key signs. An agent needs a new enrollment afterwards.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := selected.run(cmd, args, "revoke the agent keys of", func(ctx context.Context, api client.Client, one target) (string, error) {
-				return one.apply(ctx, api, actions.Revoke())
-			})
+			err := selected.run(cmd, args, "revoke the agent keys of",
+				func(ctx context.Context, api client.Client, one target) (string, error) {
+					return one.apply(ctx, api, actions.Revoke())
+				})
 			if err != nil || selected.dryRun {
 				return err
 			}
@@ -29,8 +31,8 @@ func newRevoke() *cobra.Command {
 				runtime = args[0]
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nTo enroll an agent again with another key, in the runtime:\n"+
-				"  kubectl -n %s delete secret skr-agent-key\n  kubectl apply -f <(kcp-publisher enroll %s ...)\n  kubectl -n %s rollout restart deployment skr-agent\n",
-				v1beta2.RuntimeNamespace, runtime, v1beta2.RuntimeNamespace)
+				"  kubectl -n %s delete secret skr-agent-key\n  kubectl apply -f <(kcp-publisher enroll %s ...)\n",
+				v1beta2.RuntimeNamespace, runtime)
 			return err
 		},
 	}

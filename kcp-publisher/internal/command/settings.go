@@ -3,6 +3,8 @@ package command
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -26,27 +28,52 @@ type settingsFlags struct {
 	pullSecret          string
 	labels, kymaLabels  []string
 	agentRollbackFrom   []string
+	nextLocation        string
+	nextCA              string
 }
 
 func (f *settingsFlags) add(flags *pflag.FlagSet) {
-	flags.DurationVar(&f.poll, "agent-poll-interval", 0, "interval at which agents check for a new bundle; 0: the agent's own setting")
-	flags.DurationVar(&f.report, "agent-report-interval", 0, "interval at which agents report if nothing changed; 0: the agent's own setting")
-	flags.StringVar(&f.autonomy, "agent-autonomy", "", "Catalog allows runtimes to install requested modules from the offers of their last bundle before the control plane responds")
-	flags.StringVar(&f.image, "agent-image", "", "IMAGE@DIGEST of the agents; an agent rolls back by itself if the image does not work")
+	flags.DurationVar(&f.poll, "agent-poll-interval", 0,
+		"interval at which agents check for a new bundle; 0: the agent's own setting")
+	flags.DurationVar(&f.report, "agent-report-interval", 0,
+		"interval at which agents report if nothing changed; 0: the agent's own setting")
+	flags.StringVar(&f.autonomy, "agent-autonomy", "",
+		"Catalog allows runtimes to install requested modules from the offers of their last bundle before the "+
+			"control plane responds")
+	flags.StringVar(&f.image, "agent-image", "",
+		"IMAGE@DIGEST of the agents; an agent rolls back by itself if the image does not work")
 	flags.StringSliceVar(&f.agentRollbackFrom, "agent-rollback-from", nil,
 		"digests of agent images that agents can leave for an older --agent-image; "+
 			"otherwise they keep the newer one")
-	flags.StringSliceVar(&f.kymaLabels, "kyma-labels", nil, "labels to copy from Kymas to the runtimes' Kymas, such as kyma-project.io/global-account-id, separated by commas; runtimes with different values share no documents")
-	flags.StringArrayVar(&f.mirrors, "mirror", nil, "FROM=TO: mirror from which runtimes read content and images of the registry HOST or HOST/PATH; can be repeated")
-	flags.StringVar(&f.pullSecret, "image-pull-secret", "", "[NAMESPACE/]NAME of the Secret with which modules' pods pull images; run delivers it to all runtimes, by default from --secrets-namespace")
-	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil, "KEY=VALUE: label for namespace kyma-system in all runtimes, such as istio-injection=enabled; can be repeated. Keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
-	flags.StringArrayVar(&f.imagePaths, "image-path", nil, "KIND.GROUP=FIELD: field of custom resources that contains images, such as Keda.operator.kyma-project.io=spec.images.*; can be repeated")
+	flags.StringSliceVar(&f.kymaLabels, "kyma-labels", nil,
+		"labels to copy from Kymas to the runtimes' Kymas, such as kyma-project.io/global-account-id, separated by "+
+			"commas; runtimes with different values share no documents")
+	flags.StringArrayVar(&f.mirrors, "mirror", nil,
+		"FROM=TO: mirror from which runtimes read content and images of the registry HOST or HOST/PATH; can be repeated")
+	flags.StringVar(&f.pullSecret, "image-pull-secret", "",
+		"[NAMESPACE/]NAME of the Secret with which modules' pods pull images; run delivers it to all runtimes, by "+
+			"default from --secrets-namespace")
+	flags.StringArrayVar(&f.labels, "runtime-namespace-label", nil,
+		"KEY=VALUE: label for namespace kyma-system in all runtimes, such as istio-injection=enabled; can be "+
+			"repeated. Keys: "+strings.Join(bundle.NamespaceLabelKeys, ", "))
+	flags.StringVar(&f.nextLocation, "next-location", "",
+		"HOST/PATH that the fleet's registry moves to: agents also look for bundles there, and use the location of "+
+			"their newest bundle")
+	flags.StringVar(&f.nextCA, "next-registry-ca", "",
+		"CA certificates (PEM file) that agents trust for registries, in addition to those of their installation")
+	flags.StringArrayVar(&f.imagePaths, "image-path", nil,
+		"KIND.GROUP=FIELD: field of custom resources that contains images, such as "+
+			"Keda.operator.kyma-project.io=spec.images.*; can be repeated")
 }
 
 func (f *settingsFlags) settings() (bundle.Settings, error) {
-	settings := bundle.Settings{PollInterval: metav1.Duration{Duration: f.poll}, ReportInterval: metav1.Duration{Duration: f.report}, Autonomy: f.autonomy, Agent: f.image}
+	settings := bundle.Settings{
+		PollInterval: metav1.Duration{Duration: f.poll}, ReportInterval: metav1.Duration{Duration: f.report},
+		Autonomy: f.autonomy, Agent: f.image,
+	}
 	settings.ImagePullSecret = f.pullSecret[strings.LastIndex(f.pullSecret, "/")+1:]
-	if namespace, name, named := strings.Cut(f.pullSecret, "/"); named && (namespace == "" || name == "" || strings.Contains(name, "/")) {
+	if namespace, name, named := strings.Cut(f.pullSecret, "/"); named &&
+		(namespace == "" || name == "" || strings.Contains(name, "/")) {
 		return settings, cli.Usage(fmt.Errorf("--image-pull-secret %q: want [NAMESPACE/]NAME", f.pullSecret))
 	}
 	var err error
@@ -56,7 +83,8 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	for _, text := range f.labels {
 		key, value, ok := strings.Cut(text, "=")
 		if _, twice := settings.NamespaceLabels[key]; !ok || twice {
-			return settings, cli.Usage(fmt.Errorf("--runtime-namespace-label %q: want KEY=VALUE with unique keys", text))
+			return settings,
+				cli.Usage(fmt.Errorf("--runtime-namespace-label %q: want KEY=VALUE with unique keys", text))
 		}
 		if settings.NamespaceLabels == nil {
 			settings.NamespaceLabels = map[string]string{}
@@ -70,10 +98,37 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 		}
 		settings.ImagePaths = append(settings.ImagePaths, path)
 	}
+	if settings.NextRegistry, err = f.nextRegistry(); err != nil {
+		return settings, cli.Usage(err)
+	}
 	if err := settings.Check(); err != nil {
 		return settings, cli.Usage(err)
 	}
 	return settings, nil
+}
+
+// nextRegistry returns the announced registry, nil for none.
+func (f *settingsFlags) nextRegistry() (*bundle.NextRegistry, error) {
+	if f.nextLocation == "" && f.nextCA == "" {
+		return nil, nil
+	}
+	next := &bundle.NextRegistry{Location: strings.TrimSuffix(f.nextLocation, "/")}
+	if f.nextCA == "" {
+		return next, nil
+	}
+	file, err := os.Open(f.nextCA)
+	if err != nil {
+		return nil, fmt.Errorf("--next-registry-ca: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, bundle.MaxCABytes+1))
+	if err != nil {
+		return nil, fmt.Errorf("--next-registry-ca: %w", err)
+	}
+	if next.CA = strings.TrimSpace(string(text)); next.CA == "" {
+		return nil, fmt.Errorf("--next-registry-ca %s: the file is empty: want CA certificates in PEM", f.nextCA)
+	}
+	return next, nil
 }
 
 // rollbacks returns the validated --agent-rollback-from.
@@ -130,7 +185,9 @@ func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, er
 		return types.NamespacedName{Namespace: in, Name: name}, nil
 	}
 	if namespace == "" {
-		return types.NamespacedName{}, cli.Usage(fmt.Errorf("--image-pull-secret %q: want NAMESPACE/NAME without --secrets-namespace", f.pullSecret))
+		return types.NamespacedName{},
+			cli.Usage(fmt.Errorf("--image-pull-secret %q: want NAMESPACE/NAME without --secrets-namespace",
+				f.pullSecret))
 	}
 	return types.NamespacedName{Namespace: namespace, Name: f.pullSecret}, nil
 }
@@ -138,7 +195,10 @@ func (f *settingsFlags) pullSecretIn(namespace string) (types.NamespacedName, er
 // nameOnly refuses a namespace for the image pull Secret, in a command that reads no Secrets.
 func (f *settingsFlags) nameOnly() error {
 	if strings.Contains(f.pullSecret, "/") {
-		return cli.Usage(fmt.Errorf("--image-pull-secret %q: want NAME: this command does not read Secrets; create the Secret in namespace kyma-system of the runtimes", f.pullSecret))
+		return cli.Usage(
+			fmt.Errorf(
+				"--image-pull-secret %q: want NAME: this command does not read Secrets; create the Secret in "+
+					"namespace kyma-system of the runtimes", f.pullSecret))
 	}
 	return nil
 }

@@ -27,7 +27,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
-	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
@@ -53,7 +52,6 @@ type Options struct {
 	// KubernetesVersion and ClusterUID are the runtime's.
 	KubernetesVersion string
 	ClusterUID        string
-	Place             store.Store
 	// Notifications connects to the publisher's notification server. Nil means that none is configured.
 	Notifications func(context.Context) (io.ReadCloser, error)
 	// Folder contains exported files to import. Nil means that none is configured.
@@ -85,6 +83,10 @@ type Options struct {
 	Deployment *upgrade.Deployment
 	// UpgradeDeadline is the time in which another image must prove itself once it leads.
 	UpgradeDeadline time.Duration
+	// Enrolled reports whether the bootstrap Secret differs from the one that the agent read at its start, and Restart
+	// starts the agent again with the new one. Without Enrolled, the agent does not look.
+	Enrolled func(context.Context) (bool, error)
+	Restart  func()
 }
 
 // Agent reconciles one runtime. One worker uses its fields, except where a comment states otherwise.
@@ -127,6 +129,8 @@ type Agent struct {
 	details map[string]inspected
 	// leftovers is the number of removed leftovers that were logged.
 	leftovers int
+	// enrolled reports that the bootstrap Secret changed.
+	enrolled atomic.Bool
 	contents
 	restoration
 	proving
@@ -141,6 +145,7 @@ const (
 	loggedCertificate = "certificate"
 	loggedUnenrolled  = "enrolled"
 	loggedNotSaved    = "saved"
+	loggedBootstrap   = "bootstrap"
 )
 
 // New returns an Agent before its first round.
@@ -166,7 +171,11 @@ func (a *Agent) Again() {
 // are reported and retried.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
-	if !a.begun.Swap(true) {
+	first := !a.begun.Swap(true)
+	if a.enrolledAgain(ctx, log, first) {
+		return ctrl.Result{}, nil // the process ends
+	}
+	if first {
 		a.catchUp(ctx, log)
 	}
 	now := a.Now()
@@ -178,7 +187,8 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	}
 	restoring := a.restore(ctx, log, polled)
 	again, err := a.round(ctx, log, polled)
-	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))}, nil
+	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.noteRound(ctx, log, err))},
+		nil
 }
 
 // catchUp restores the accepted bundle of the previous leader. A replica that waited for its lease could otherwise
@@ -279,7 +289,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if a.twins.twin != "" {
 		return // a newer bundle may answer the request of another cluster
 	}
-	before, root := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version
+	before, root, location := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version, a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)
 	if ctx.Err() != nil {
 		return // the process ends, so the error is not the registry's
@@ -296,6 +306,10 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if now := a.Puller.Root(); now.Version != root {
 		log.Info("accepted a newer root of trust", "version", now.Version, "epoch", now.Epoch, "expires", now.Expires)
 	}
+	if now := a.Puller.Location().String(); now != location {
+		log.Info("the registry moved, using the other location", "from", location, "to", now)
+		a.delivery.sent = "" // the control plane reads reports there from now on
+	}
 	outage := err != nil && refusal.Of(err) == nil
 	a.measurePoll(outage || a.notKept != nil, changed, a.Now())
 	a.noteOutage(log, outage, err)
@@ -306,17 +320,8 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	if changed {
 		b := a.Puller.Current()
-		log.Info(
-			"accepted bundle",
-			"sequence",
-			b.Statement.Predicate.Sequence,
-			"digest",
-			b.Digest,
-			"modules",
-			len(b.State.Manifests),
-			"removals",
-			b.Statement.Predicate.Removals,
-		)
+		log.Info("accepted bundle", "sequence", b.Statement.Predicate.Sequence, "digest", b.Digest, "modules",
+			len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
 	}
 	a.notePoll()
 }
@@ -334,18 +339,18 @@ func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bund
 	if refused.Reason.AboutRoot() {
 		what = "a root of trust"
 	}
-	log.Error(errors.New(refused.Detail), "refused "+what+", "+stays, "digest", refused.Digest, "reason", refused.Reason)
-	a.event(
-		ctx,
-		v1beta2.ReasonBundleRefused,
-		fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail),
-	)
+	log.Error(errors.New(refused.Detail), "refused "+what+", "+stays, "digest", refused.Digest, "reason",
+		refused.Reason)
+	a.event(ctx, v1beta2.ReasonBundleRefused,
+		fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
 }
 
 func (a *Agent) event(ctx context.Context, reason, note string) {
 	kyma := &v1beta2.Kyma{}
-	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma); err == nil {
-		a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, reason, "Pull", "%s", bundle.Bounded(note, bundle.MaxNoteBytes))
+	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
+		kyma); err == nil {
+		a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, reason, "Pull", "%s",
+			bundle.Bounded(note, bundle.MaxNoteBytes))
 	}
 }
 
@@ -368,7 +373,8 @@ func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
 // manifests returns the runtime's Manifests. They belong to the cache, so callers must not modify them.
 func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 	var manifests v1beta2.ManifestList
-	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace),
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Manifests: %w", err)
 	}
 	return manifests.Items, nil
@@ -376,7 +382,8 @@ func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 
 func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
 	facts := report.Facts{
-		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Lost: a.Puller.Lost(), Refused: a.Puller.Refused(),
+		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Lost: a.Puller.Lost(),
+		Refused:  a.Puller.Refused(),
 		Unstaged: a.unstaged, Unmanaged: a.unmanaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
 	}
 	var err error
@@ -406,9 +413,8 @@ func (a *Agent) patchStatus(ctx context.Context, facts *report.Facts) error {
 		return nil
 	}
 	// Patch replaces the object, whose spec lacks the pinned versions of an annotation.
-	if err := a.Client.Status().Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(
-		err,
-	) != nil {
+	if err := a.Client.Status().
+		Patch(ctx, facts.Kyma.DeepCopy(), client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("write status of the runtime's Kyma: %w", err)
 	}
 	return nil

@@ -93,7 +93,8 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 		why = "the token to introduce it expired at " + token.Expires.UTC().Format(time.RFC3339)
 	}
 	return fmt.Sprintf(
-		"by the bundle in force, the control plane does not know this agent's key %s. The key has no valid certificate, and %s: run `kcp-publisher enroll %s` there, apply its output here, and restart the agent",
+		"by the bundle in force, the control plane does not know this agent's key %s. The key has no valid "+
+			"certificate, and %s: run `kcp-publisher enroll %s` there, and apply its output here",
 		trust.ShortThumbprint(thumbprint),
 		why,
 		p.Audience.Runtime,
@@ -103,11 +104,7 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 // Unenrolled returns the reason why the control plane cannot verify the reports of an agent with this key, "" if it
 // can. It uses the bundle in force and the root of trust, like the agent.
 func Unenrolled(
-	inForce bundle.Bundle,
-	root trust.Root,
-	runtime, thumbprint string,
-	token *trust.Token,
-	now time.Time,
+	inForce bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time,
 ) string {
 	p := inForce.Statement.Predicate
 	certificate, err := certificateOf(p, root, runtime, thumbprint, now)
@@ -117,10 +114,7 @@ func Unenrolled(
 // certificateOf returns the certificate in a statement, nil for none. The error is the reason why it is not valid for
 // this key.
 func certificateOf(
-	p bundle.Predicate,
-	root trust.Root,
-	runtime, thumbprint string,
-	now time.Time,
+	p bundle.Predicate, root trust.Root, runtime, thumbprint string, now time.Time,
 ) (*trust.Certificate, error) {
 	if p.Certificate == "" {
 		return nil, nil

@@ -70,12 +70,17 @@ func TestUnknownAgentLogsAdvice(t *testing.T) {
 		token     *trust.Token
 		want      string // part of it, empty for nothing
 	}{
-		"its key is known":                {by("mine", "u"), false, nil, ""},
-		"it introduces itself":            {by("", "u"), false, good, ""},
-		"it has a certificate":            {by("", "u"), true, over, ""},
-		"there is no control plane":       {by("", ""), false, nil, ""},
-		"its token is over":               {by("", "u"), false, over, "the token to introduce it expired at 2026-05-04T11:00:00Z: run `kcp-publisher enroll berlin`"},
-		"it has no token":                 {by("", "u"), false, nil, "it has no token to enroll with: run `kcp-publisher enroll berlin`"},
+		"its key is known":          {by("mine", "u"), false, nil, ""},
+		"it introduces itself":      {by("", "u"), false, good, ""},
+		"it has a certificate":      {by("", "u"), true, over, ""},
+		"there is no control plane": {by("", ""), false, nil, ""},
+		"its token is over": {
+			by("", "u"), false, over,
+			"the token to introduce it expired at 2026-05-04T11:00:00Z: run `kcp-publisher enroll berlin`",
+		},
+		"it has no token": {
+			by("", "u"), false, nil, "it has no token to enroll with: run `kcp-publisher enroll berlin`",
+		},
 		"another agent's key is known":    {by("other", "u"), false, over, "does not know this agent's key"},
 		"another's is, it can do without": {by("other", "u"), false, good, ""},
 	} {
@@ -100,8 +105,11 @@ func TestContentThatAManifestNamesIsKept(t *testing.T) {
 		config *v1beta2.ImageSpec
 		want   []digest.Digest
 	}{
-		"its source":              {`{"ref": "` + source.String() + `"}`, nil, []digest.Digest{source}},
-		"its values too":          {`{"ref": "` + source.String() + `"}`, &v1beta2.ImageSpec{Ref: values.String()}, []digest.Digest{source, values}},
+		"its source": {`{"ref": "` + source.String() + `"}`, nil, []digest.Digest{source}},
+		"its values too": {
+			`{"ref": "` + source.String() + `"}`, &v1beta2.ImageSpec{Ref: values.String()},
+			[]digest.Digest{source, values},
+		},
 		"a source that is none":   {`[]`, &v1beta2.ImageSpec{Ref: values.String()}, nil},
 		"a reference by its name": {`{"ref": "latest"}`, nil, nil},
 	} {
@@ -167,11 +175,13 @@ func TestAgentEnrollsAgainAtARebuiltControlPlane(t *testing.T) {
 		refused []bundle.RefusedBundle
 		want    bool
 	}{
-		"there is no bundle yet":                 {nil, nil, false},
-		"the bundle in force names no key":       {by(""), nil, false},
-		"it names another":                       {by("other"), nil, false},
-		"it names this one":                      {by("mine"), nil, true},
-		"a newer one is another agent's":         {by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}, {Reason: refusal.WrongCluster}}, false},
+		"there is no bundle yet":           {nil, nil, false},
+		"the bundle in force names no key": {by(""), nil, false},
+		"it names another":                 {by("other"), nil, false},
+		"it names this one":                {by("mine"), nil, true},
+		"a newer one is another agent's": {
+			by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}, {Reason: refusal.WrongCluster}}, false,
+		},
 		"a newer one was refused for its expiry": {by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}}, true},
 	} {
 		if got := known(c.inForce, "mine", c.refused); got != c.want {

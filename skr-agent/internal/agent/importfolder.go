@@ -12,29 +12,20 @@ import (
 
 // importFiles imports the files of the folder into the location, from which the poll reads them.
 func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
-	taken, err := a.Folder.Import(
-		ctx,
-		importer.Importer{To: a.Place, Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew},
-	)
+	taken, err := a.Folder.Import(ctx, importer.Importer{
+		To: a.Puller.Location(), Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew,
+	})
 	if err != nil {
 		taken = []importer.Taken{{File: a.Folder.Dir, Err: err}}
 	}
 	for _, t := range a.importNews(taken) {
 		switch refused := refusal.Of(t.Err); {
 		case t.Err == nil:
-			log.Info(
-				"imported a file",
-				"file",
-				t.File,
-				"bundles",
-				t.Outcome.Bundles,
-				"written",
-				t.Outcome.Written,
-				"images",
-				len(t.Outcome.Images),
-			)
+			log.Info("imported a file", "file", t.File, "bundles", t.Outcome.Bundles, "written", t.Outcome.Written,
+				"images", len(t.Outcome.Images))
 		case refused != nil && refused.Reason == refusal.Rollback:
-			log.Info("did not import a file that is older than the bundle in force", "file", t.File, "reason", t.Err.Error())
+			log.Info("did not import a file that is older than the bundle in force", "file", t.File, "reason",
+				t.Err.Error())
 		default:
 			log.Error(t.Err, "failed to import a file", "file", t.File)
 		}
@@ -50,5 +41,7 @@ func (a *Agent) importNews(taken []importer.Taken) []importer.Taken {
 		}
 	}
 	news := a.notImported.Replace(failed)
-	return slices.DeleteFunc(taken, func(t importer.Taken) bool { return t.Err != nil && !slices.Contains(news, t.File) })
+	return slices.DeleteFunc(taken, func(t importer.Taken) bool {
+		return t.Err != nil && !slices.Contains(news, t.File)
+	})
 }

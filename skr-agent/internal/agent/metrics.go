@@ -19,25 +19,30 @@ var (
 	}, refusal.Reasons...)
 	lastPoll = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_last_poll_timestamp_seconds",
-		Help: "Unix time of the last successful poll: the bundle was read, verified and stored. Absent before the first.", Leader: true,
+		Help: "Unix time of the last successful poll: the bundle was read, verified and stored. Absent before the " +
+			"first.", Leader: true,
 	})
 	pollFailures = measure.Counter(measure.Definition{
-		Name: "kyma_pull_agent_poll_failures_total", Help: "Failed polls: the registry did not respond, or the bundle could not be stored.", Leader: true,
+		Name: "kyma_pull_agent_poll_failures_total",
+		Help: "Failed polls: the registry did not respond, or the bundle could not be stored.", Leader: true,
 	})
 	sequenceInForce = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_bundle_sequence", Help: "Sequence of the bundle in force.", Leader: true,
 	})
 	expiry = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_agent_bundle_expiry_timestamp_seconds", Help: "Unix time at which the bundle in force expires.", Leader: true,
+		Name: "kyma_pull_agent_bundle_expiry_timestamp_seconds",
+		Help: "Unix time at which the bundle in force expires.", Leader: true,
 	})
 	rootVersion = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_root_version", Help: "Version of the root of trust in use.", Leader: true,
 	})
 	rootExpiry = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_agent_root_expiry_timestamp_seconds", Help: "Unix time at which the root of trust expires. No bundle is accepted afterwards.", Leader: true,
+		Name: "kyma_pull_agent_root_expiry_timestamp_seconds",
+		Help: "Unix time at which the root of trust expires. No bundle is accepted afterwards.", Leader: true,
 	})
 	certificateExpiry = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_agent_certificate_expiry_timestamp_seconds", Help: "Unix time at which the agent's certificate expires. Absent without a certificate.", Leader: true,
+		Name: "kyma_pull_agent_certificate_expiry_timestamp_seconds",
+		Help: "Unix time at which the agent's certificate expires. Absent without a certificate.", Leader: true,
 	})
 	reportsSent = measure.Counter(measure.Definition{
 		Name: "kyma_pull_agent_reports_sent_total", Help: "Reports delivered to the registry.", Leader: true,
@@ -46,10 +51,12 @@ var (
 		Name: "kyma_pull_agent_report_failures_total", Help: "Failed attempts to deliver a report.", Leader: true,
 	})
 	upgradesWaiting = measure.Gauge(measure.Definition{
-		Name: "kyma_pull_agent_upgrades_waiting", Help: "Modules whose upgrade waits for a maintenance window.", Leader: true,
+		Name: "kyma_pull_agent_upgrades_waiting", Help: "Modules whose upgrade waits for a maintenance window.",
+		Leader: true,
 	})
 	modules = measure.Gauges(measure.Definition{
-		Name: "kyma_pull_agent_modules", Help: "1 for each installed module and its state.", Labels: []string{"module", "state"}, Leader: true,
+		Name: "kyma_pull_agent_modules", Help: "1 for each installed module and its state.",
+		Labels: []string{"module", "state"}, Leader: true,
 	})
 )
 

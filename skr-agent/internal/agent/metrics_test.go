@@ -40,7 +40,10 @@ func TestModulesAreCountedByState(t *testing.T) {
 		installed []v1beta2.Manifest
 		want      map[string]float64
 	}{
-		{[]v1beta2.Manifest{manifest("keda", v1beta2.StateReady), manifest("istio", v1beta2.StateError)}, map[string]float64{"keda Ready": 1, "istio Error": 1}},
+		{
+			[]v1beta2.Manifest{manifest("keda", v1beta2.StateReady), manifest("istio", v1beta2.StateError)},
+			map[string]float64{"keda Ready": 1, "istio Error": 1},
+		},
 		{[]v1beta2.Manifest{manifest("keda", v1beta2.StateError)}, map[string]float64{"keda Error": 1}},
 		{nil, map[string]float64{}},
 	} {
@@ -58,8 +61,10 @@ func TestModulesAreCountedByState(t *testing.T) {
 // A failed poll is counted, but is not the last successful one.
 func TestTimesAreAbsentBeforeTheFirstPoll(t *testing.T) {
 	for _, name := range []string{
-		"kyma_pull_agent_last_poll_timestamp_seconds", "kyma_pull_agent_bundle_sequence", "kyma_pull_agent_bundle_expiry_timestamp_seconds",
-		"kyma_pull_agent_root_expiry_timestamp_seconds", "kyma_pull_agent_certificate_expiry_timestamp_seconds", "kyma_pull_agent_notifications_connected",
+		"kyma_pull_agent_last_poll_timestamp_seconds", "kyma_pull_agent_bundle_sequence",
+		"kyma_pull_agent_bundle_expiry_timestamp_seconds",
+		"kyma_pull_agent_root_expiry_timestamp_seconds", "kyma_pull_agent_certificate_expiry_timestamp_seconds",
+		"kyma_pull_agent_notifications_connected",
 	} {
 		if got := family(t, name); got != nil {
 			t.Errorf("%s: %v", name, got)

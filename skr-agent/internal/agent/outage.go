@@ -52,20 +52,12 @@ func (a *Agent) noteRegistry(err error) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
 	}
 	if after.why == "" {
-		a.Events.Eventf(
-			kyma,
-			nil,
-			corev1.EventTypeNormal,
-			v1beta2.ReasonRegistryAvailable,
-			"Pull",
-			"bundles are readable again from %s",
-			a.Place.String(),
-		)
+		a.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonRegistryAvailable, "Pull",
+			"bundles are readable again from %s", a.Puller.Location().String())
 		return
 	}
-	note := bundle.Bounded(
-		"failed to read bundles from "+a.Place.String()+", the bundle in force stays: "+after.why,
-		bundle.MaxNoteBytes,
-	)
+	note := bundle.Bounded("failed to read bundles from "+a.Puller.Location().String()+", the bundle in force stays: "+
+		after.why,
+		bundle.MaxNoteBytes)
 	a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonRegistryUnavailable, "Pull", "%s", note)
 }

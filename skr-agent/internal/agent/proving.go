@@ -33,14 +33,10 @@ type shipped struct {
 
 const loggedChecks = "checks"
 
-// measureBefore measures the queries of checks before modules are upgraded. It delays the upgrade by the timeouts of the
-// queries, and never blocks it.
+// measureBefore measures the queries of checks before modules are upgraded. It delays the upgrade by the timeouts of
+// the queries, and never blocks it.
 func (a *Agent) measureBefore(
-	ctx context.Context,
-	log logr.Logger,
-	b *bundle.Bundle,
-	installed []v1beta2.Manifest,
-	gate maintenance.Gate,
+	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
 	sync syncScope,
 ) {
 	if b == nil || sync == syncNothing || !a.rememberChecks(ctx, log) {
@@ -144,10 +140,7 @@ func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1bet
 
 // target returns a module with the checks of its manifest.
 func (a *Agent) target(
-	ctx context.Context,
-	want bundle.Manifest,
-	installed []v1beta2.Manifest,
-	used map[digest.Digest]shipped,
+	ctx context.Context, want bundle.Manifest, installed []v1beta2.Manifest, used map[digest.Digest]shipped,
 ) prove.Target {
 	found := a.shippedBy(ctx, want, used)
 	t := prove.Target{

@@ -43,7 +43,10 @@ func readyManifest(version string) v1beta2.Manifest {
 
 func bundleWith(version string, defined ...fleet.Check) *bundle.Bundle {
 	return &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{
-		{Name: "keda-1", Module: "keda", Version: version, Checks: defined, CheckFor: metav1.Duration{Duration: time.Hour}},
+		{
+			Name: "keda-1", Module: "keda", Version: version, Checks: defined,
+			CheckFor: metav1.Duration{Duration: time.Hour},
+		},
 	}}}
 }
 
@@ -84,7 +87,8 @@ func TestChecksAreMeasuredInTheVersionOfTheBundle(t *testing.T) {
 			require.Len(t, got, 1)
 			require.Equal(t, c.isThere, got[0].Installed)
 			require.Equal(t, c.isReady, got[0].Ready)
-			require.Contains(t, got[0].Definitions[1].Problem, "ships no check", "the module has no content with checks")
+			require.Contains(t, got[0].Definitions[1].Problem, "ships no check",
+				"the module has no content with checks")
 			if c.installed != nil {
 				require.Equal(t, []string{"apps", "keda"}, got[0].Namespaces)
 			}
@@ -101,17 +105,20 @@ func TestValuesBeforeAnUpgradeAreMeasuredOnlyForUpgrades(t *testing.T) {
 		unstaged  map[string]error
 		want      int
 	}{
-		"an upgrade":                     {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, nil, 1},
-		"a first installation":           {nil, syncAll, nil, 0},
-		"the installed version":          {[]v1beta2.Manifest{readyManifest("1.0.0")}, syncAll, nil, 0},
-		"an upgrade without its content": {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, map[string]error{"keda": contentstore.ErrMissing}, 0},
-		"a round that applies nothing":   {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncNothing, nil, 0},
+		"an upgrade":            {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, nil, 1},
+		"a first installation":  {nil, syncAll, nil, 0},
+		"the installed version": {[]v1beta2.Manifest{readyManifest("1.0.0")}, syncAll, nil, 0},
+		"an upgrade without its content": {
+			[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, map[string]error{"keda": contentstore.ErrMissing}, 0,
+		},
+		"a round that applies nothing": {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncNothing, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, measured := newProving(t)
 			a.unstaged = c.unstaged
 			for range 2 {
-				a.measureBefore(t.Context(), logr.Discard(), bundleWith("1.0.0", query), c.installed, maintenance.Gate{}, c.sync)
+				a.measureBefore(t.Context(), logr.Discard(), bundleWith("1.0.0", query), c.installed,
+					maintenance.Gate{}, c.sync)
 			}
 			require.Equal(t, c.want, *measured)
 		})

@@ -53,7 +53,8 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	a.saveReported(ctx, log)
 }
 
-// lasting returns the part of a report whose change is worth a report: counts and values of checks wait for the next one.
+// lasting returns the part of a report whose change is worth a report: counts and values of checks wait for the next
+// one.
 func lasting(r bundle.Report) bundle.Report {
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -98,7 +99,7 @@ func (a *Agent) resume(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	repository, err := a.Place.Reading(ctx, bundle.ReportRepository(a.Runtime))
+	repository, err := a.Puller.Location().Reading(ctx, bundle.ReportRepository(a.Runtime))
 	if err != nil {
 		return // delivering a report would fail too
 	}
@@ -116,7 +117,7 @@ func (a *Agent) push(ctx context.Context, r bundle.Report) error {
 	if err != nil {
 		return err
 	}
-	if err := store.PushReport(ctx, a.Place, a.Runtime, manifest); err != nil {
+	if err := store.PushReport(ctx, a.Puller.Location(), a.Runtime, manifest); err != nil {
 		return err
 	}
 	a.twins.delivered(manifest.Descriptor.Digest)

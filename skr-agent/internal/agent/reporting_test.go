@@ -51,23 +51,16 @@ func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 	}, signer)
 	require.NoError(t, err)
 	require.NoError(t, store.ShareDocuments(t.Context(), place, documents))
-	require.NoError(
-		t,
-		store.PushBundle(
-			t.Context(),
-			place,
-			trusttest.Runtime,
-			documents,
-			manifest,
-			func(digest.Digest) bool { return false },
-		),
-	)
+	require.NoError(t,
+		store.PushBundle(t.Context(), place, trusttest.Runtime, documents, manifest, func(digest.Digest) bool {
+			return false
+		}))
 
 	identity, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
 	clock := func() time.Time { return now }
 	a := New(Options{
-		Runtime: trusttest.Runtime, Place: place, Signer: key, Now: clock, Secrets: &secrets.Keeper{Identity: identity},
+		Runtime: trusttest.Runtime, Signer: key, Now: clock, Secrets: &secrets.Keeper{Identity: identity},
 		Puller: pull.New(
 			pull.Options{
 				Place:  place,
@@ -88,10 +81,12 @@ func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 		by      time.Duration
 		refused bool
 	}{
-		{by: 0}, {by: time.Minute}, {by: -9 * 24 * time.Hour}, {by: -8 * 24 * time.Hour}, {by: 2 * time.Minute}, {by: 2 * time.Hour}, {by: 72 * time.Hour, refused: true},
+		{by: 0}, {by: time.Minute}, {by: -9 * 24 * time.Hour}, {by: -8 * 24 * time.Hour}, {by: 2 * time.Minute},
+		{by: 2 * time.Hour}, {by: 72 * time.Hour, refused: true},
 		{by: 30 * time.Hour, refused: true}, {by: 3 * time.Minute},
 	} {
-		now, a.KubernetesVersion = trusttest.Now.Add(clock.by), clock.by.String() // each time there is something to tell
+		// each time there is something to tell
+		now, a.KubernetesVersion = trusttest.Now.Add(clock.by), clock.by.String()
 		a.report(t.Context(), logr.Discard(), report.Facts{})
 		repository, err := place.Reading(t.Context(), bundle.ReportRepository(trusttest.Runtime))
 		require.NoError(t, err)
@@ -112,13 +107,8 @@ func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 		}
 		require.NoError(t, err, "with a clock that is wrong by %s", clock.by)
 		require.Greater(t, said.Sequence, last, "with a clock that is wrong by %s", clock.by)
-		require.WithinDuration(
-			t,
-			now,
-			said.Time,
-			time.Second,
-			"its time is that of the runtime's clock, which people are told of",
-		)
+		require.WithinDuration(t, now, said.Time, time.Second,
+			"its time is that of the runtime's clock, which people are told of")
 		last = said.Sequence
 	}
 }
@@ -140,14 +130,14 @@ func TestReportsAreAcceptedAfterTheRegistryLostOne(t *testing.T) {
 			started := func() *Agent {
 				clock := func() time.Time { return now }
 				puller := pull.New(pull.Options{
-					Place: place, Client: api, Namespace: "kyma-system", Store: contentstore.New(api, api, "kyma-system"),
+					Place: place, Client: api, Namespace: "kyma-system",
+					Store: contentstore.New(api, api, "kyma-system"),
 					Trust: bundle.Trust{Root: root, Runtime: trusttest.Runtime}, Now: clock,
 				})
 				require.NoError(t, puller.Restore(t.Context()))
 				return New(
 					Options{
 						Runtime: trusttest.Runtime,
-						Place:   place,
 						Signer:  key,
 						Now:     clock,
 						Secrets: &secrets.Keeper{Identity: identity},
@@ -165,7 +155,9 @@ func TestReportsAreAcceptedAfterTheRegistryLostOne(t *testing.T) {
 			verified := func(last int64) bundle.AcceptedReport {
 				said, err := bundle.VerifyReport(
 					newest(),
-					bundle.Reporter{Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: trusttest.Now.Add(time.Hour)},
+					bundle.Reporter{
+						Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: trusttest.Now.Add(time.Hour),
+					},
 				)
 				require.NoError(t, err)
 				return said

@@ -162,6 +162,10 @@ func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue
 		Namespace: v1beta2.RuntimeNamespace,
 	}
 	return manager.WatchChanges(ctx, client, secrets, func(secret *metav1.PartialObjectMetadata, deleted bool) {
+		if secret.Name == BootstrapSecret && !deleted {
+			a.enrolled.Store(true)
+			wake()
+		}
 		if a.changes.noteSecret(secret, deleted) {
 			wake()
 		}
@@ -266,7 +270,8 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 // restoreSecrets writes deleted Secrets with the agent's state again. It does not restore keys, because operators
 // delete them to replace them.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
-	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save, objects.MemorySecret: a.Keeper.Save} {
+	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save,
+		objects.MemorySecret: a.Keeper.Save} {
 		if !deleted[name] {
 			continue
 		}
@@ -283,9 +288,7 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 // force, now and with every poll. It reports whether some must wait until a running fetch ends, because the kept
 // contents are unknown until then. Contents that were only written are those that the agent stored.
 func (a *Agent) recheck(
-	ctx context.Context,
-	log logr.Logger,
-	touched map[digest.Digest]bool,
+	ctx context.Context, log logr.Logger, touched map[digest.Digest]bool,
 ) (postponed bool, err error) {
 	var kept, later []digest.Digest
 	for _, d := range slices.Sorted(maps.Keys(touched)) {

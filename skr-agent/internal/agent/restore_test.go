@@ -29,9 +29,9 @@ func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 		ended := false
 		go func() { _ = a.defineUntilBegun(ctx); ended = true }()
 		kymas := &unstructured.Unstructured{}
-		kymas.SetGroupVersionKind(
-			schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
-		)
+		kymas.SetGroupVersionKind(schema.GroupVersionKind{
+			Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition",
+		})
 		kymas.SetName("kymas." + v1beta2.Group)
 		for range 2 {
 			time.Sleep(time.Minute)
@@ -61,10 +61,11 @@ func TestOnlyChangesOfOwnSecretsStartARound(t *testing.T) {
 		require.True(t, matters, what)
 	}
 	for what, matters := range map[string]bool{
-		"the state that the agent writes":   c.noteSecret(secret("skr-agent-state", nil), false),
-		"a key that an operator deletes":    c.noteSecret(secret("skr-agent-key", nil), true),
-		"a Secret of another owner":         c.noteSecret(secret("login", nil), true),
-		"a Secret with a forged annotation": c.noteSecret(secret("login", map[string]string{"kyma-pull.dev/content-digest": "none"}), true),
+		"the state that the agent writes": c.noteSecret(secret("skr-agent-state", nil), false),
+		"a key that an operator deletes":  c.noteSecret(secret("skr-agent-key", nil), true),
+		"a Secret of another owner":       c.noteSecret(secret("login", nil), true),
+		"a Secret with a forged annotation": c.noteSecret(
+			secret("login", map[string]string{"kyma-pull.dev/content-digest": "none"}), true),
 	} {
 		require.False(t, matters, what)
 	}

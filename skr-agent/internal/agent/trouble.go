@@ -64,7 +64,8 @@ func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...
 	var texts []string
 	if notKept != nil {
 		trouble.Reason = v1beta2.ReasonStorageRefused
-		texts = append(texts, "the agent cannot store a newer bundle: allow it to write Secrets in "+v1beta2.RuntimeNamespace+
+		texts = append(texts, "the agent cannot store a newer bundle: allow it to write Secrets in "+
+			v1beta2.RuntimeNamespace+
 			" (a quota, admission policy or webhook refuses them): "+innermost(notKept).Error())
 	}
 	if unreadable != nil {
@@ -82,7 +83,8 @@ func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...
 	case 1:
 		texts = append(texts, failures[0].Err.Error())
 	default:
-		texts = append(texts, fmt.Sprintf("%d objects could not be written (%s): %v", n, named(failures), failures[0].Err))
+		texts = append(texts,
+			fmt.Sprintf("%d objects could not be written (%s): %v", n, named(failures), failures[0].Err))
 	}
 	for _, err := range others {
 		if err != nil {
@@ -143,9 +145,9 @@ func (a *Agent) noteOutage(log logr.Logger, outage bool, err error) {
 	case changed && a.notKept != nil:
 		log.Error(err, "failed to store a newer bundle, the bundle in force stays")
 	case changed && outage:
-		log.Error(err, "failed to read bundles, the bundle in force stays", "location", a.Place.String())
+		log.Error(err, "failed to read bundles, the bundle in force stays", "location", a.Puller.Location().String())
 	case changed:
-		log.Info("bundles are readable again", "location", a.Place.String())
+		log.Info("bundles are readable again", "location", a.Puller.Location().String())
 	}
 }
 

@@ -24,11 +24,8 @@ func TestTroubleListsObjectsAndReason(t *testing.T) {
 		Err:  errors.New("create ModuleTemplate kyma-system/keda-1.0.0: denied by a tenant"),
 	}
 	one := troubleOf(nil, nil, []objects.Failure{refused})
-	require.Equal(
-		t,
-		bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused, Message: refused.Err.Error(), Catalog: true},
-		*one,
-	)
+	require.Equal(t,
+		bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused, Message: refused.Err.Error(), Catalog: true}, *one)
 
 	var many []objects.Failure
 	for i := range 20 {
@@ -42,30 +39,23 @@ func TestTroubleListsObjectsAndReason(t *testing.T) {
 		)
 	}
 	all := troubleOf(nil, nil, many, errors.New("prune"))
-	require.Contains(
-		t,
-		all.Message,
-		"20 objects could not be written (Manifest m0, Manifest m1, Manifest m2, and 17 more): m0 is denied",
-	)
+	require.Contains(t, all.Message,
+		"20 objects could not be written (Manifest m0, Manifest m1, Manifest m2, and 17 more): m0 is denied")
 	require.LessOrEqual(t, len(all.Message), bundle.MaxMessageBytes)
 	require.False(t, all.Catalog)
 
-	notKept := fmt.Errorf("bundle %w: %w", pull.ErrNotKept, fmt.Errorf("store content: %w", errors.New("exceeded quota")))
+	notKept := fmt.Errorf("bundle %w: %w", pull.ErrNotKept,
+		fmt.Errorf("store content: %w", errors.New("exceeded quota")))
 	stored := troubleOf(notKept, errors.New("entry keda"), many)
 	require.Equal(t, v1beta2.ReasonStorageRefused, stored.Reason)
-	require.Contains(
-		t,
-		stored.Message,
-		"allow it to write Secrets in kyma-system (a quota, admission policy or webhook refuses them): exceeded quota",
-	)
+	require.Contains(t, stored.Message,
+		"allow it to write Secrets in kyma-system (a quota, admission policy or webhook refuses them): exceeded quota")
 
 	unreadable := troubleOf(nil, errors.New("entry keda"), nil)
 	require.Equal(t, v1beta2.ReasonPinsUnreadable, unreadable.Reason)
-	require.Equal(
-		t,
+	require.Equal(t,
 		"Kyma kyma-system/default: entry keda; its previous request stays in force until this is corrected",
-		unreadable.Message,
-	)
+		unreadable.Message)
 }
 
 func TestTenantPolicyIsNoFaultOfTheAgentsImage(t *testing.T) {

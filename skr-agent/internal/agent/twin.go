@@ -59,7 +59,7 @@ func (a *Agent) lookForTwin(ctx context.Context, log logr.Logger, polled bool) {
 	if a.twins.own == "" || a.Instance == "" {
 		return
 	}
-	repository, err := a.Place.Reading(ctx, bundle.ReportRepository(a.Runtime))
+	repository, err := a.Puller.Location().Reading(ctx, bundle.ReportRepository(a.Runtime))
 	if err != nil {
 		return
 	}
@@ -111,8 +111,9 @@ func (a *Agent) cloned() string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"another agent (instance %s) reports with this agent's key: a copy of this cluster is running. Stop the copy; then delete Secret %s/skr-agent-key in the original, "+
-			"apply the output of `kcp-publisher enroll %s` there, and restart its agent",
+		"another agent (instance %s) reports with this agent's key: a copy of this cluster is running. Stop the "+
+			"copy; then delete Secret %s/skr-agent-key in the original, and "+
+			"apply the output of `kcp-publisher enroll %s` there",
 		bundle.Quote(a.twins.twin, 64),
 		v1beta2.RuntimeNamespace,
 		a.Runtime,

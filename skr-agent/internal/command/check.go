@@ -32,7 +32,8 @@ const (
 	// enrollAdvice is the command that creates a bootstrap Secret.
 	enrollAdvice = "apply the output of `kcp-publisher enroll` for this runtime"
 	// readAdvice is the advice for unreadable Secrets, whose content is unknown.
-	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace + ":skr-agent, or as a user who may read Secrets of " + v1beta2.RuntimeNamespace
+	readAdvice = "check as the agent, with --as system:serviceaccount:" + v1beta2.RuntimeNamespace +
+		":skr-agent, or as a user who may read Secrets of " + v1beta2.RuntimeNamespace
 )
 
 // adviceFor returns the advice for an object that could not be read. If the API server refused the request or did not
@@ -57,10 +58,14 @@ type checkFlags struct {
 func newCheck() *cobra.Command {
 	f := &checkFlags{}
 	cmd := &cobra.Command{
-		Use: "check", Short: "check enrollment, rights, CRDs, registry and clock before `run`", Args: cli.Exactly(0, "no arguments"),
-		Long: "check tests the requirements of `run`: Secret kyma-system/" + bootstrapSecret + ", the rights of the chart's RBAC, CRDs, a registry\n" +
-			"with a bundle that the agent would accept, and a correct clock. It changes nothing, except that --registry-write pushes an empty blob.\n\n" +
-			"The rights are those of the user who runs it. To check those of the agent, add --as system:serviceaccount:kyma-system:skr-agent.\n\n" +
+		Use: "check", Short: "check enrollment, rights, CRDs, registry and clock before `run`",
+		Args: cli.Exactly(0, "no arguments"),
+		Long: "check tests the requirements of `run`: Secret kyma-system/" + bootstrapSecret +
+			", the rights of the chart's RBAC, CRDs, a registry\n" +
+			"with a bundle that the agent would accept, and a correct clock. It changes nothing, except that " +
+			"--registry-write pushes an empty blob.\n\n" +
+			"The rights are those of the user who runs it. To check those of the agent, add --as " +
+			"system:serviceaccount:kyma-system:skr-agent.\n\n" +
 			"The exit code is 1 if a check failed, and 0 otherwise; warnings do not count.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd) },
 	}
@@ -69,28 +74,23 @@ func newCheck() *cobra.Command {
 	f.cluster.AddTimeoutFlag(flags)
 	flags.StringVar(&f.run.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	flags.StringVar(&f.run.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
-	flags.StringVar(
-		&f.run.location,
-		"location",
-		"",
-		"registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's",
-	)
+	flags.StringVar(&f.run.location, "location", "",
+		"registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
 	flags.DurationVar(&f.run.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	flags.StringArrayVar(
 		&f.run.accounts,
 		"module-service-account",
 		nil,
-		"ServiceAccounts that modules are installed with, as with the same flag of run: checks that the agent may act as them, "+
-			"and that it has charts/"+rightsDir+"/module-account.yaml; default: modules are installed with the agent's own rights; may be repeated",
+		"ServiceAccounts that modules are installed with, as with the same flag of run: checks that the agent may "+
+			"act as them, "+
+			"and that it has charts/"+rightsDir+
+			"/module-account.yaml; default: modules are installed with the agent's own rights; may be repeated",
 	)
 	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "FROM=TO, as with the same flag of run; may be repeated")
-	flags.BoolVar(&f.self, "self-upgrade", false, "bundles may change the agent's image, which requires additional rights")
-	flags.BoolVar(
-		&f.write,
-		"registry-write",
-		false,
-		"also push an empty blob, to see whether the registry lets the agent report",
-	)
+	flags.BoolVar(&f.self, "self-upgrade", false,
+		"bundles may change the agent's image, which requires additional rights")
+	flags.BoolVar(&f.write, "registry-write", false,
+		"also push an empty blob, to see whether the registry lets the agent report")
 	cli.OutputFlag(flags, &f.format)
 	f.run.registry.AddFlags(flags)
 	return cmd
@@ -108,10 +108,8 @@ func (f *checkFlags) check(cmd *cobra.Command) error {
 		return cli.Usage(err)
 	}
 	findings := f.findings(cmd.Context())
-	return errors.Join(
-		preflight.Summarize(findings),
-		cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }),
-	)
+	return errors.Join(preflight.Summarize(findings),
+		cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }))
 }
 
 func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
@@ -131,7 +129,8 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 	findings = append(findings, f.rights(ctx, api, config)...)
 	findings = append(
 		findings,
-		api.Definitions(ctx, charts.AgentCRDs, "skr-agent/crds", preflight.Warning, "the agent brings it when it starts")...)
+		api.Definitions(ctx, charts.AgentCRDs, "skr-agent/crds", preflight.Warning,
+			"the agent brings it when it starts")...)
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		return append(findings, preflight.Fail(check, err.Error(), ""))
@@ -148,11 +147,8 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, &namespace); apierrors.IsNotFound(err) {
 		return []preflight.Finding{
-			preflight.Fail(
-				"namespace "+v1beta2.RuntimeNamespace,
-				"is not there",
-				"kubectl create namespace "+v1beta2.RuntimeNamespace,
-			),
+			preflight.Fail("namespace "+v1beta2.RuntimeNamespace, "is not there",
+				"kubectl create namespace "+v1beta2.RuntimeNamespace),
 		}
 	} // an unreadable namespace exists if its Secrets do
 	known, err := readBootstrap(ctx, reader, &f.run)
@@ -163,10 +159,8 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	findings := []preflight.Finding{ownKey}
 	uid, err := clusterUID(ctx, reader)
 	if err != nil {
-		findings = append(
-			findings,
-			preflight.Fail("identity of the cluster", err.Error(), "let the agent read that Namespace"),
-		)
+		findings = append(findings,
+			preflight.Fail("identity of the cluster", err.Error(), "let the agent read that Namespace"))
 	}
 	times := preflight.NewTimes(time.Now)
 	access := known.access
@@ -210,11 +204,9 @@ func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.F
 	}
 	thumbprint, err := thumbprintOf(secret.Data[fieldKey], nil)
 	if err != nil {
-		return "", preflight.Fail(
-			check,
-			fmt.Sprintf("Secret %s: %s: %v", name, fieldKey, err),
-			"delete the Secret, enroll the runtime again and restart the agent",
-		)
+		return "",
+			preflight.Fail(check, fmt.Sprintf("Secret %s: %s: %v", name, fieldKey, err),
+				"delete the Secret, and enroll the runtime again")
 	}
 	return thumbprint, preflight.Pass(check, trust.ShortThumbprint(thumbprint)+" can be read")
 }

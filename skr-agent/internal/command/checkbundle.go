@@ -37,14 +37,11 @@ type seen struct {
 
 // judge reads the registry with the code of the agent's rounds, and with its key, cluster and state. It stores nothing.
 func (f *checkFlags) judge(
-	ctx context.Context,
-	reader client.Client,
-	place store.Store,
-	registries *store.Registries,
-	s seen,
+	ctx context.Context, reader client.Client, place store.Store, registries *store.Registries, s seen,
 ) []preflight.Finding {
 	puller := pull.New(pull.Options{
-		Mirrors: f.mirrors, Place: place, Registries: registries, Client: reader, Namespace: v1beta2.RuntimeNamespace, Preview: true, Now: time.Now,
+		Mirrors: f.mirrors, Place: place, Registries: registries, Client: reader, Namespace: v1beta2.RuntimeNamespace,
+		Preview: true, Now: time.Now,
 		Store: contentstore.New(reader, reader, v1beta2.RuntimeNamespace),
 		Trust: bundle.Trust{
 			Root:          s.known.root,
@@ -58,8 +55,11 @@ func (f *checkFlags) judge(
 	})
 	restored := puller.Restore(ctx)
 	changed, err := puller.Pull(ctx)
-	const renew = "sign a newer root of trust in the control plane, publish, and enroll the runtime again if it is far behind"
-	findings := []preflight.Finding{preflight.Root("the trust settings of this runtime", puller.Root(), renew, time.Now())}
+	const renew = "sign a newer root of trust in the control plane, publish, and enroll the runtime again if it is " +
+		"far behind"
+	findings := []preflight.Finding{
+		preflight.Root("the trust settings of this runtime", puller.Root(), renew, time.Now()),
+	}
 	if restored != nil {
 		findings = append(findings, judgeMemory(restored))
 	}
@@ -88,11 +88,8 @@ func judgeMemory(err error) preflight.Finding {
 	if manager.IsPassing(err) {
 		return preflight.Fail(checkOfMemory, err.Error(), readAdvice)
 	}
-	return preflight.Warn(
-		checkOfMemory,
-		err.Error(),
-		"installed modules stay; the agent takes the next bundle from the registry",
-	)
+	return preflight.Warn(checkOfMemory, err.Error(),
+		"installed modules stay; the agent takes the next bundle from the registry")
 }
 
 // judgeRoots fails for invalid roots of trust in the registry. Agents keep their current root.
@@ -100,14 +97,9 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, r := range refused {
 		if r.Reason.AboutRoot() {
-			findings = append(
-				findings,
-				preflight.Fail(
-					"root of trust in the registry",
-					r.Detail,
-					"see docs/guides/troubleshooting.md; or the location is another fleet's",
-				),
-			)
+			findings = append(findings,
+				preflight.Fail("root of trust in the registry", r.Detail,
+					"see docs/guides/troubleshooting.md; or the location is another fleet's"))
 		}
 	}
 	return findings
@@ -117,40 +109,26 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed bool, err error) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):
-		return preflight.Fail(
-			checkOfBundle,
-			place+": "+err.Error(),
-			"the publisher writes it again while it runs; or carry it here",
-		)
+		return preflight.Fail(checkOfBundle, place+": "+err.Error(),
+			"the publisher writes it again while it runs; or carry it here")
 	case errors.Is(err, store.ErrNotFound):
-		return preflight.Warn(
-			checkOfBundle,
-			fmt.Sprintf("%s has none of runtime %s", place, runtime),
-			"create the Kyma of this runtime id in the control plane; or the id is wrong",
-		)
+		return preflight.Warn(checkOfBundle, fmt.Sprintf("%s has none of runtime %s", place, runtime),
+			"create the Kyma of this runtime id in the control plane; or the id is wrong")
 	case refusal.Of(err) != nil:
 		return preflight.Fail(checkOfBundle, err.Error(), "see docs/guides/troubleshooting.md")
 	case apierrors.ReasonForError(err) != "": // the installed modules are unreadable
-		return preflight.Fail(
-			checkOfBundle,
-			"not known: "+err.Error(),
-			"check as the agent, with --as system:serviceaccount:"+v1beta2.RuntimeNamespace+":skr-agent",
-		)
+		return preflight.Fail(checkOfBundle, "not known: "+err.Error(),
+			"check as the agent, with --as system:serviceaccount:"+v1beta2.RuntimeNamespace+":skr-agent")
 	case err != nil:
 		return preflight.Registry(checkOfBundle, place, "", err)
 	case unknown != "":
-		return preflight.Warn(
-			checkOfBundle,
-			"not known whether it would be accepted: "+unknown+" could not be read",
-			readAdvice,
-		)
+		return preflight.Warn(checkOfBundle, "not known whether it would be accepted: "+unknown+" could not be read",
+			readAdvice)
 	case changed:
 		return preflight.Pass(checkOfBundle, fmt.Sprintf("%d would be accepted", current.Statement.Predicate.Sequence))
 	}
-	return preflight.Pass(
-		checkOfBundle,
-		fmt.Sprintf("%d was accepted and is in force", current.Statement.Predicate.Sequence),
-	)
+	return preflight.Pass(checkOfBundle,
+		fmt.Sprintf("%d was accepted and is in force", current.Statement.Predicate.Sequence))
 }
 
 // judgeEnrollment reports whether the control plane can verify the agent's reports, by the bundle that would be in
@@ -162,7 +140,8 @@ func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown st
 	case inForce == nil:
 		return preflight.Warn(
 			checkOfEnrollment,
-			"not known: without a bundle, the key that the control plane knows is not known; "+introduction(s.known.token, now),
+			"not known: without a bundle, the key that the control plane knows is not known; "+
+				introduction(s.known.token, now),
 			"",
 		)
 	}

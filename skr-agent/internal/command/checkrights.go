@@ -38,7 +38,8 @@ func (f *checkFlags) rights(ctx context.Context, api *preflight.Cluster, config 
 	if own := f.accounts.WithOwnRights(); own != "" {
 		findings = append(
 			findings,
-			ownRights(own, api.Rights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, rightsAdvice))...)
+			ownRights(own,
+				api.Rights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, rightsAdvice))...)
 	}
 	for _, user := range users {
 		findings = append(findings, preflight.ActsAs(ctx, config, user))

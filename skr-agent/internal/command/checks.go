@@ -34,12 +34,8 @@ func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prov
 	}
 	return prove.New(prove.Options{
 		Measure: func(ctx context.Context, t prove.Target, d checks.Definition, before string) checks.Measurement {
-			return probers[t.User].Measure(
-				ctx,
-				probe.Subject{Module: t.Module, Version: t.Version, Namespaces: t.Namespaces},
-				d,
-				before,
-			)
+			return probers[t.User].Measure(ctx,
+				probe.Subject{Module: t.Module, Version: t.Version, Namespaces: t.Namespaces}, d, before)
 		},
 		Before: func(ctx context.Context, t prove.Target, d checks.Definition) string {
 			return probers[t.User].Before(ctx, d)

@@ -18,16 +18,23 @@ func TestCommandLinesThatAreWrongSayHow(t *testing.T) {
 		code int
 		want string
 	}{
-		"nothing asked for":                   {"", cli.ExitDone, "skr-agent"},
-		"an unknown command":                  {"fly", cli.ExitUsage, `unknown command "fly"`},
-		"an argument too many":                {"run here", cli.ExitUsage, "want no arguments, got 1 argument\n"},
-		"verify of nothing":                   {"verify", cli.ExitUsage, "want one reference, got 0 arguments"},
-		"import of nothing":                   {"import", cli.ExitUsage, "want at least one file"},
-		"a log level that there is not":       {"run --log-level loud", cli.ExitUsage, `--log-level "loud": want trace, debug, info or error`},
-		"no queries to the API server":        {"run --kube-api-qps 0", cli.ExitUsage, "--kube-api-qps 0: want more than 0"},
-		"a registry's certificates not there": {"verify h.example/x --runtime one --trust /nowhere --registry-ca /nowhere", cli.ExitUsage, "--registry-ca: open /nowhere"},
-		"a location that is none":             {"import x --to https://host/path", cli.ExitUsage, "--to: location"},
-		"an object without a kind":            {"provenance one", cli.ExitUsage, "want one object as KIND/NAME"},
+		"nothing asked for":    {"", cli.ExitDone, "skr-agent"},
+		"an unknown command":   {"fly", cli.ExitUsage, `unknown command "fly"`},
+		"an argument too many": {"run here", cli.ExitUsage, "want no arguments, got 1 argument\n"},
+		"verify of nothing":    {"verify", cli.ExitUsage, "want one reference, got 0 arguments"},
+		"import of nothing":    {"import", cli.ExitUsage, "want at least one file"},
+		"a log level that there is not": {
+			"run --log-level loud", cli.ExitUsage, `--log-level "loud": want trace, debug, info or error`,
+		},
+		"no queries to the API server": {
+			"run --kube-api-qps 0", cli.ExitUsage, "--kube-api-qps 0: want more than 0",
+		},
+		"a registry's certificates not there": {
+			"verify h.example/x --runtime one --trust /nowhere --registry-ca /nowhere", cli.ExitUsage,
+			"--registry-ca: open /nowhere",
+		},
+		"a location that is none":  {"import x --to https://host/path", cli.ExitUsage, "--to: location"},
+		"an object without a kind": {"provenance one", cli.ExitUsage, "want one object as KIND/NAME"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -41,7 +48,9 @@ func TestCommandLinesThatAreWrongSayHow(t *testing.T) {
 
 func TestConfigurationAcceptsListsForRepeatableFlags(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte("module-service-account: [keda=keda, ns/installer]\nmirror:\n- a.example=b.example\n"), 0o600); err != nil {
+	if err := os.WriteFile(path,
+		[]byte("module-service-account: [keda=keda, ns/installer]\nmirror:\n- a.example=b.example\n"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	root, g := cli.NewRoot("skr-agent", "", "v0.0.0-test")
@@ -52,7 +61,8 @@ func TestConfigurationAcceptsListsForRepeatableFlags(t *testing.T) {
 	if err := root.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for flag, want := range map[string]string{"module-service-account": "[keda=keda,ns/installer]", "mirror": "[a.example=b.example]"} {
+	for flag, want := range map[string]string{"module-service-account": "[keda=keda,ns/installer]",
+		"mirror": "[a.example=b.example]"} {
 		if got := cmd.Flags().Lookup(flag).Value.String(); got != want {
 			t.Errorf("--%s is %s, want %s", flag, got, want)
 		}
@@ -66,7 +76,8 @@ func TestRunTakesTheRuntimeOfTheEnvironmentsKubeconfig(t *testing.T) {
 	}
 	t.Setenv("KUBECONFIG", broken)
 	var out bytes.Buffer
-	if code := Execute("v0.0.0-test", []string{"run"}, &out, &out); code != cli.ExitFailed || !strings.Contains(out.String(), broken) {
+	if code := Execute("v0.0.0-test", []string{"run"}, &out, &out); code != cli.ExitFailed ||
+		!strings.Contains(out.String(), broken) {
 		t.Errorf("exit %d: %s", code, &out)
 	}
 }

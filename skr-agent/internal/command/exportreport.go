@@ -19,11 +19,13 @@ func newExportReport() *cobra.Command {
 	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "export-report", Short: "export the runtime's latest report to a file for the control plane",
-		Long: "export-report takes the report that the agent put at its location, as the agent signed it, for `kcp-publisher import-report`.",
+		Long: "export-report takes the report that the agent put at its location, as the agent signed it, for " +
+			"`kcp-publisher import-report`.",
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := cli.RequireFlags(
-				cli.Required{Flag: "--location", Given: location != ""}, cli.Required{Flag: "--runtime", Given: runtime != ""}, cli.Required{Flag: "-o", Given: file != ""},
+				cli.Required{Flag: "--location", Given: location != ""},
+				cli.Required{Flag: "--runtime", Given: runtime != ""}, cli.Required{Flag: "-o", Given: file != ""},
 			); err != nil {
 				return err
 			}

@@ -32,10 +32,12 @@ func TestExportReportWritesTheReportOfItsRuntimeAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for runtime, want := range map[string]int{"berlin": cli.ExitDone, "tokyo": cli.ExitRefused, "rome": cli.ExitFailed} {
+	for runtime, want := range map[string]int{"berlin": cli.ExitDone, "tokyo": cli.ExitRefused,
+		"rome": cli.ExitFailed} {
 		t.Run(runtime, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "report.json")
-			code, output := execute("export-report", "--location", store.LayoutScheme+folder, "--runtime", runtime, "-o", file)
+			code, output := execute("export-report", "--location", store.LayoutScheme+folder, "--runtime", runtime,
+				"-o", file)
 			if code != want {
 				t.Fatalf("exits with %d, want %d: %s", code, want, output)
 			}
@@ -53,7 +55,9 @@ func TestExportReportWritesTheReportOfItsRuntimeAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: runtime, Key: trusttest.PublicKey(t, signer)})
+			report, err := bundle.VerifyReport(fetched, bundle.Reporter{
+				Runtime: runtime, Key: trusttest.PublicKey(t, signer),
+			})
 			if err != nil || report.Sequence != 7 {
 				t.Errorf("got %+v, %v", report.Report, err)
 			}

@@ -1,9 +1,11 @@
 package command
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 
 	"filippo.io/age"
@@ -17,11 +19,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 )
 
 // Secrets in the runtime: the operator's bootstrap Secret, and the key, which never leaves the runtime.
 const (
-	bootstrapSecret = "skr-agent-bootstrap"
+	bootstrapSecret = agent.BootstrapSecret
 	keySecret       = "skr-agent-key"
 	fieldKey        = "agent.key"
 	// ageSecret holds the identity that the runtime's Secrets are encrypted to; without it the agent makes another, and
@@ -44,6 +47,8 @@ type bootstrap struct {
 	notifications string
 	// access are the registry's credentials and certificates; the agent has a backoff of its own.
 	access store.Access
+	// secret is the content of the bootstrap Secret, empty without one.
+	secret map[string][]byte
 }
 
 // readBootstrap takes flags first and the bootstrap Secret for the rest.
@@ -53,7 +58,7 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	if client.IgnoreNotFound(err) != nil {
 		return bootstrap{}, fmt.Errorf("read Secret %s/%s: %w", v1beta2.RuntimeNamespace, bootstrapSecret, err)
 	}
-	b := bootstrap{location: f.location, runtime: f.runtime}
+	b := bootstrap{location: f.location, runtime: f.runtime, secret: secret.Data}
 	if b.location == "" {
 		b.location = string(secret.Data["location"])
 	}
@@ -75,7 +80,8 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 	if len(root) == 0 || b.location == "" || b.runtime == "" {
 		return b, cli.Usage(
 			fmt.Errorf(
-				"root of trust, location and runtime are required: apply the Secret that `kcp-publisher enroll` prints, or set --trust, --location and --runtime",
+				"root of trust, location and runtime are required: apply the Secret that `kcp-publisher enroll` " +
+					"prints, or set --trust, --location and --runtime",
 			),
 		)
 	}
@@ -113,6 +119,16 @@ func (b *bootstrap) assign(data map[string][]byte) error {
 	return kyma.Check()
 }
 
+// enrolledAgain reports whether the bootstrap Secret has another content now. The error is that of reading it, or of an
+// invalid content.
+func (b *bootstrap) enrolledAgain(ctx context.Context, reader client.Reader, f *runFlags) (bool, error) {
+	now, err := readBootstrap(ctx, reader, f)
+	if err != nil {
+		return false, err
+	}
+	return !maps.EqualFunc(now.secret, b.secret, bytes.Equal), nil
+}
+
 // ownKey returns the runtime's key, made on the first start.
 func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
@@ -142,22 +158,16 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	}
 	identity, err := age.ParseX25519Identity(string(text))
 	if err != nil {
-		return nil, fmt.Errorf(
-			"Secret %s: %s: is not an age identity: delete the Secret and restart the agent",
-			name,
-			fieldIdentity,
-		)
+		return nil,
+			fmt.Errorf("Secret %s: %s: is not an age identity: delete the Secret and restart the agent", name,
+				fieldIdentity)
 	}
 	return identity, nil
 }
 
 // kept returns a field of an immutable Secret, made on the first start.
 func kept(
-	ctx context.Context,
-	uncached client.Client,
-	name client.ObjectKey,
-	field string,
-	generate func() ([]byte, error),
+	ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error),
 ) ([]byte, error) {
 	var secret corev1.Secret
 	err := uncached.Get(ctx, name, &secret)

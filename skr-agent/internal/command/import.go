@@ -24,9 +24,12 @@ func newImport() *cobra.Command {
 	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "import FILE... --to LOCATION [--trust FILE]", Short: "import files from `kcp-publisher export`",
-		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and images to the location. It\n" +
-			"may be repeated: existing content is not written again. Pass all volumes (FILE.001, FILE.002, ...) at once.\n\n" +
-			"Without --trust it follows the root of trust of the first import, which it trusts and prints: compare it. Agents always verify with\n" +
+		Long: "import checks a file as the agent checks a registry, and only then writes its bundles, contents and " +
+			"images to the location. It\n" +
+			"may be repeated: existing content is not written again. Pass all volumes (FILE.001, FILE.002, ...) at " +
+			"once.\n\n" +
+			"Without --trust it follows the root of trust of the first import, which it trusts and prints: compare " +
+			"it. Agents always verify with\n" +
 			"their own pinned root.\n\n" +
 			"It exits with 0 if everything is there, and with 3 if it refused a file and wrote nothing of it.",
 		Args: cli.AtLeastOne("file"),
@@ -82,10 +85,7 @@ func newImporter(registry *cli.Registry, to, trustFile string) (importer.Importe
 }
 
 func importOne(
-	ctx context.Context,
-	cmd *cobra.Command,
-	target importer.Importer,
-	paths []string,
+	ctx context.Context, cmd *cobra.Command, target importer.Importer, paths []string,
 ) (importer.Outcome, error) {
 	advance, done := cli.Bytes(cmd.ErrOrStderr(), "checking and importing", -1)
 	defer done()
@@ -105,7 +105,8 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 			if o.TrustedAtFirst != "" {
 				fmt.Fprintf(
 					out,
-					"trusts     root of trust %s: using the file's own, as no --trust was given; compare it with sha256sum of the fleet's root-1.json or root.json\n",
+					"trusts     root of trust %s: using the file's own, as no --trust was given; compare it with "+
+						"sha256sum of the fleet's root-1.json or root.json\n",
 					o.TrustedAtFirst,
 				)
 			}

@@ -13,13 +13,13 @@ import (
 
 func TestWatchesUseTheTimeoutOfTheAPIServer(t *testing.T) {
 	queries := make(chan string, 1)
-	server := httptest.NewServer(
-		http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { queries <- r.URL.RawQuery }),
-	)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		queries <- r.URL.RawQuery
+	}))
 	defer server.Close()
-	config := longWatches(
-		&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs}},
-	)
+	config := longWatches(&rest.Config{
+		Host: server.URL, ContentConfig: rest.ContentConfig{NegotiatedSerializer: scheme.Codecs},
+	})
 	client, err := corev1client.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

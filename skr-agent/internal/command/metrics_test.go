@@ -8,7 +8,8 @@ import (
 )
 
 func TestTheReferenceListsTheMetricsOfTheAgent(t *testing.T) {
-	if err := measure.CheckReference(filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"), "skr-agent", *update); err != nil {
+	if err := measure.CheckReference(filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"), "skr-agent",
+		*update); err != nil {
 		t.Error(err)
 	}
 }

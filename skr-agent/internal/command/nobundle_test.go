@@ -27,7 +27,8 @@ func TestWhereARuntimeHasNoBundleTheOthersAreNamed(t *testing.T) {
 
 func TestOfManyRuntimesSomeAreNamed(t *testing.T) {
 	e := &noBundle{runtime: "elsewhere", cause: store.ErrNotFound}
-	if text := e.Error(); text != "the registry has no bundle of runtime elsewhere" || !errors.Is(e, store.ErrNotFound) {
+	if text := e.Error(); text != "the registry has no bundle of runtime elsewhere" ||
+		!errors.Is(e, store.ErrNotFound) {
 		t.Errorf("where nothing can be listed: %s", text)
 	}
 	for i := range 12 {

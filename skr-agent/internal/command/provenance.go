@@ -37,9 +37,11 @@ func newProvenance() *cobra.Command {
 	f := &provenanceFlags{}
 	cmd := &cobra.Command{
 		Use: "provenance KIND/NAME", Short: "trace an object to its module, bundle and signing key",
-		Long: "provenance reads the object's Manifest, the bundle in force and its signatures from the runtime, and verifies the bundle\n" +
+		Long: "provenance reads the object's Manifest, the bundle in force and its signatures from the runtime, and " +
+			"verifies the bundle\n" +
 			"once more by the root of trust that the agent follows.\n\n" +
-			"KIND is a kind or resource, with its group where that is needed, or a short name: configmap, deployments.apps, deploy. It changes nothing.",
+			"KIND is a kind or resource, with its group where that is needed, or a short name: configmap, " +
+			"deployments.apps, deploy. It changes nothing.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 || strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") ||
 				strings.HasSuffix(args[0], "/") {
@@ -58,13 +60,8 @@ func newProvenance() *cobra.Command {
 	flags := cmd.Flags()
 	f.cluster.AddFlags(flags, "the runtime")
 	f.cluster.AddTimeoutFlag(flags)
-	flags.StringVarP(
-		&f.namespace,
-		"namespace",
-		"n",
-		metav1.NamespaceDefault,
-		"namespace of the object; of no account for kinds without",
-	)
+	flags.StringVarP(&f.namespace, "namespace", "n", metav1.NamespaceDefault,
+		"namespace of the object; of no account for kinds without")
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	cli.OutputFlag(flags, &f.format)
 	return cmd
@@ -101,10 +98,7 @@ func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chai
 
 // readObject reads only the metadata of an object, because its content can be confidential.
 func readObject(
-	ctx context.Context,
-	config *rest.Config,
-	api client.Client,
-	kind, namespace, name string,
+	ctx context.Context, config *rest.Config, api client.Client, kind, namespace, name string,
 ) (provenance.Object, error) {
 	mapping, err := mappingOf(config, kind)
 	if err != nil {
@@ -116,12 +110,9 @@ func readObject(
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(mapping.GroupVersionKind)
 	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found); err != nil {
-		return provenance.Object{}, fmt.Errorf(
-			"read %s %s: %w",
-			mapping.GroupVersionKind.Kind,
-			strings.TrimPrefix(namespace+"/"+name, "/"),
-			err,
-		)
+		return provenance.Object{},
+			fmt.Errorf("read %s %s: %w", mapping.GroupVersionKind.Kind, strings.TrimPrefix(namespace+"/"+name, "/"),
+				err)
 	}
 	return provenance.Object{
 		Group: mapping.GroupVersionKind.Group, Kind: mapping.GroupVersionKind.Kind, Namespace: namespace, Name: name,
@@ -155,7 +146,8 @@ func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*b
 		return nil, err
 	}
 	puller := pull.New(pull.Options{
-		Client: api, Namespace: v1beta2.RuntimeNamespace, Store: contentstore.New(api, api, v1beta2.RuntimeNamespace), Now: time.Now,
+		Client: api, Namespace: v1beta2.RuntimeNamespace, Store: contentstore.New(api, api, v1beta2.RuntimeNamespace),
+		Now:   time.Now,
 		Trust: bundle.Trust{Root: known.root, Runtime: known.runtime},
 	})
 	if err := puller.Restore(ctx); err != nil {
@@ -168,15 +160,8 @@ func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*b
 }
 
 func drawChain(out io.Writer, c provenance.Chain) {
-	fmt.Fprintf(
-		out,
-		"object     %s\nmanifest   %s, %s\nmodule     %s %s\n",
-		c.Object,
-		c.Manifest,
-		c.State,
-		c.Module,
-		c.Version,
-	)
+	fmt.Fprintf(out, "object     %s\nmanifest   %s, %s\nmodule     %s %s\n", c.Object, c.Manifest, c.State, c.Module,
+		c.Version)
 	if c.Component != "" {
 		fmt.Fprintf(out, "component  %s:%s\n", c.Component, c.Version)
 	}
@@ -185,7 +170,8 @@ func drawChain(out io.Writer, c provenance.Chain) {
 	}
 	fmt.Fprintf(
 		out,
-		"bundle     %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nsigned by  %s, under root of trust version %d\n",
+		"bundle     %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nsigned by  %s, under root of trust "+
+			"version %d\n",
 		c.Bundle.Digest,
 		c.Bundle.Runtime,
 		c.Bundle.Sequence,
@@ -198,9 +184,11 @@ func drawChain(out io.Writer, c provenance.Chain) {
 		fmt.Fprintf(out, "source     %s\n", c.Bundle.Source)
 	}
 	if c.Pending {
-		fmt.Fprintln(out, "note       not installed to the end yet: the object may still be as an earlier bundle wanted it")
+		fmt.Fprintln(out,
+			"note       not installed to the end yet: the object may still be as an earlier bundle wanted it")
 	}
 	if c.DefaultCR {
-		fmt.Fprintln(out, "note       created once as the module's default CR: its content belongs to its user since then")
+		fmt.Fprintln(out,
+			"note       created once as the module's default CR: its content belongs to its user since then")
 	}
 }

@@ -17,9 +17,10 @@ func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 	f := newFleet(t)
 	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release))
 	commands := map[string]string{
-		"verify":        "verify %s/fleet --runtime berlin --trust " + f.trustFile,
-		"import":        "import " + f.export() + " --to %s/fleet --trust " + f.trustFile,
-		"export-report": "export-report --location %s/fleet --runtime berlin --output " + filepath.Join(t.TempDir(), "report"),
+		"verify": "verify %s/fleet --runtime berlin --trust " + f.trustFile,
+		"import": "import " + f.export() + " --to %s/fleet --trust " + f.trustFile,
+		"export-report": "export-report --location %s/fleet --runtime berlin --output " +
+			filepath.Join(t.TempDir(), "report"),
 	}
 	for name, line := range commands {
 		for kind, c := range map[string]struct {
@@ -27,9 +28,16 @@ func TestRefusedCredentialsErrorNamesTheFlag(t *testing.T) {
 			headers http.Header
 			want    string
 		}{
-			"no credentials":    {http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Basic realm="fleet"`}}, "name a docker config.json that has them with --registry-config"},
-			"401 and no scheme": {http.StatusUnauthorized, nil, "name a docker config.json that has them with --registry-config"},
-			"403":               {http.StatusForbidden, nil, "name a docker config.json of another user with --registry-config"},
+			"no credentials": {
+				http.StatusUnauthorized, http.Header{"Www-Authenticate": {`Basic realm="fleet"`}},
+				"name a docker config.json that has them with --registry-config",
+			},
+			"401 and no scheme": {
+				http.StatusUnauthorized, nil, "name a docker config.json that has them with --registry-config",
+			},
+			"403": {
+				http.StatusForbidden, nil, "name a docker config.json of another user with --registry-config",
+			},
 		} {
 			t.Run(name+", "+kind, func(t *testing.T) {
 				registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -15,21 +15,10 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 }
 
 func newProgram(version string) *cobra.Command {
-	root, g := cli.NewRoot(
-		"skr-agent",
-		"pulls its runtime's bundle, verifies it, installs its modules and reports",
-		version,
-	)
-	root.AddCommand(
-		newRun(g),
-		newCheck(),
-		newVerify(),
-		newProvenance(),
-		newImport(),
-		newExportReport(),
-		newRender(),
-		newUsedImages(),
-	)
+	root, g := cli.NewRoot("skr-agent", "pulls its runtime's bundle, verifies it, installs its modules and reports",
+		version)
+	root.AddCommand(newRun(g), newCheck(), newVerify(), newProvenance(), newImport(), newExportReport(), newRender(),
+		newUsedImages())
 	cli.CompleteConnections(root)
 	return root
 }

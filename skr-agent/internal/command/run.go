@@ -39,7 +39,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; raise it where clocks are not synchronized"
+const clockSkewUsage = "how far ahead of this clock a bundle may have been issued; raise it where clocks are not " +
+	"synchronized"
 
 // runFlags are the flags of `run`.
 type runFlags struct {
@@ -59,7 +60,8 @@ func newRun(g *cli.Root) *cobra.Command {
 	f := &runFlags{}
 	cmd := &cobra.Command{
 		Use: "run", Short: "run the agent: keep the runtime in line with its bundle",
-		Long: "run reads its trust settings from Secret kyma-system/" + bootstrapSecret + ", which `kcp-publisher enroll` prints; flags win.",
+		Long: "run reads its trust settings from Secret kyma-system/" + bootstrapSecret +
+			", which `kcp-publisher enroll` prints; flags win.",
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g) },
 	}
@@ -67,37 +69,22 @@ func newRun(g *cli.Root) *cobra.Command {
 	f.manager.AddFlags(flags, "the runtime", manager.Single, nil)
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	flags.StringVar(&f.runtime, "runtime", "", "runtime id; default: the bootstrap Secret's")
-	flags.StringVar(
-		&f.location,
-		"location",
-		"",
-		"registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's",
-	)
-	flags.StringVar(
-		&f.deployment,
-		"deployment",
-		"",
-		"name of the agent's own Deployment in kyma-system, whose image bundles may then change; default: they may not",
-	)
+	flags.StringVar(&f.location, "location", "",
+		"registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
+	flags.StringVar(&f.deployment, "deployment", "",
+		"name of the agent's own Deployment in kyma-system, whose image bundles may then change; default: they may not")
 	flags.StringVar(&f.pod, "pod", "", "name of the agent's own Pod, required with --deployment")
 	flags.DurationVar(
 		&f.upgradeDeadline,
 		"upgrade-deadline",
 		15*time.Minute,
-		"how long a new image of the agent may take to work for a minute without interruption; it is rolled back otherwise",
+		"how long a new image of the agent may take to work for a minute without interruption; it is rolled back "+
+			"otherwise",
 	)
-	flags.DurationVar(
-		&f.poll,
-		"poll-interval",
-		time.Minute,
-		"how often to look for a newer bundle; the bundle's own setting wins",
-	)
-	flags.DurationVar(
-		&f.report,
-		"report-interval",
-		5*time.Minute,
-		"how often to report although nothing changed; the bundle's own setting wins",
-	)
+	flags.DurationVar(&f.poll, "poll-interval", time.Minute,
+		"how often to look for a newer bundle; the bundle's own setting wins")
+	flags.DurationVar(&f.report, "report-interval", 5*time.Minute,
+		"how often to report although nothing changed; the bundle's own setting wins")
 	flags.DurationVar(&f.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	flags.IntVar(&f.concurrency, "concurrency", 4, "modules to reconcile at once")
 	flags.StringArrayVar(
@@ -105,25 +92,24 @@ func newRun(g *cli.Root) *cobra.Command {
 		"module-service-account",
 		nil,
 		"install modules with the rights of a ServiceAccount, impersonated: [NAMESPACE/]NAME for all, "+
-			"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own for all; may be repeated",
+			"MODULE=[NAMESPACE/]NAME for one, MODULE= for one with the agent's own rights; default: the agent's own "+
+			"for all; may be repeated",
 	)
 	flags.StringArrayVar(
 		&f.mirrors,
 		"mirror",
 		nil,
-		"FROM=TO: read images and content of the registry, or host and path, FROM from TO; overrides the bundle's settings; may be repeated",
+		"FROM=TO: read images and content of the registry, or host and path, FROM from TO; overrides the bundle's "+
+			"settings; may be repeated",
 	)
-	flags.StringVar(
-		&f.importFolder,
-		"import-folder",
-		"",
-		"folder whose files, written by kcp-publisher export, are imported into the location",
-	)
+	flags.StringVar(&f.importFolder, "import-folder", "",
+		"folder whose files, written by kcp-publisher export, are imported into the location")
 	flags.StringVar(
 		&f.notifications,
 		"notifications-url",
 		"",
-		"https://HOST"+bundle.NotificationsPath+" of the publisher's notifications about new bundles, requested with the registry credentials for HOST; "+
+		"https://HOST"+bundle.NotificationsPath+
+			" of the publisher's notifications about new bundles, requested with the registry credentials for HOST; "+
 			"default: the bootstrap Secret's, or none: polls alone",
 	)
 	f.registry.AddFlags(flags)
@@ -206,15 +192,23 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return fmt.Errorf("find the agent's own program, which renders charts: %w", err)
 	}
 	installer, err := install.Setup(mgr, install.Options{
-		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render, Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
+		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render,
+		Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
 		Accounts: checked.accounts, Signer: options.Signer, TryAgain: tryAgain, Incomplete: options.Syncer.IsIncomplete,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
 	reconciler.Inspect = installer.Inspect
-	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location", options.Place.String())
-	return mgr.Start(ctx)
+	if reconciler.Restart, err = endOnDemand(mgr); err != nil {
+		return err
+	}
+	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location",
+		options.Puller.Location().String())
+	if err := mgr.Start(ctx); !errors.Is(err, errEnrolledAgain) {
+		return err
+	}
+	return startAgain(self)
 }
 
 // unlessEnded returns the error, or nil if the process was asked to end.
@@ -245,18 +239,13 @@ func (f *runFlags) check() (checked, error) {
 	case (f.deployment == "") != (f.pod == ""):
 		err = errors.New("--deployment and --pod belong together")
 	case f.upgradeDeadline <= upgrade.Trial:
-		err = fmt.Errorf(
-			"--upgrade-deadline %s: want more than %s, which a good image takes",
-			f.upgradeDeadline,
-			upgrade.Trial,
-		)
+		err = fmt.Errorf("--upgrade-deadline %s: want more than %s, which a good image takes", f.upgradeDeadline,
+			upgrade.Trial)
 	case f.skew <= 0:
 		err = fmt.Errorf("--clock-skew %s: want more than 0", f.skew)
 	case f.notifications != "" && store.CheckStreamURL(f.notifications) != nil:
-		err = fmt.Errorf(
-			"--notifications-url: %w",
-			store.CheckStreamURL(f.notifications),
-		) // without the URL, which can contain credentials
+		// without the URL, which can contain credentials
+		err = fmt.Errorf("--notifications-url: %w", store.CheckStreamURL(f.notifications))
 	default:
 		return checked{accounts, mirrors}, nil
 	}
@@ -295,7 +284,8 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 }
 
 func (f *runFlags) agent(
-	ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, held *contentstore.Store, flags checked,
+	ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, held *contentstore.Store,
+	flags checked,
 ) (agent.Options, error) {
 	known, err := readBootstrap(ctx, uncached, f)
 	if err != nil {
@@ -334,7 +324,8 @@ func (f *runFlags) agent(
 		folder = &importer.Folder{Dir: f.importFolder}
 	}
 	puller := pull.New(pull.Options{
-		Mirrors: flags.mirrors, Place: place, Registries: registries, Client: uncached, Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
+		Mirrors: flags.mirrors, Place: place, Registries: registries, Client: uncached,
+		Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now,
 		Trust: bundle.Trust{
 			Root:          known.root,
 			Runtime:       known.runtime,
@@ -353,7 +344,9 @@ func (f *runFlags) agent(
 	}
 	var notifications func(context.Context) (io.ReadCloser, error)
 	if known.notifications != "" {
-		notifications = func(ctx context.Context) (io.ReadCloser, error) { return registries.Stream(ctx, known.notifications) }
+		notifications = func(ctx context.Context) (io.ReadCloser, error) {
+			return registries.Stream(ctx, known.notifications)
+		}
 	}
 	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
 	memory := &objects.Keeper{Uncached: uncached, Signer: signer}
@@ -362,9 +355,12 @@ func (f *runFlags) agent(
 	}
 	return agent.Options{
 		Keeper: memory, Uncached: uncached,
-		Runtime: known.runtime, Instance: rand.Text(), Version: g.Version, KubernetesVersion: version.GitVersion, ClusterUID: uid,
-		Place: place, Notifications: notifications, Folder: folder, Store: held, Puller: puller, Syncer: &objects.Syncer{Uncached: uncached, Secrets: keeper, Keeper: memory, Label: label},
+		Runtime: known.runtime, Instance: rand.Text(), Version: g.Version, KubernetesVersion: version.GitVersion,
+		ClusterUID:    uid,
+		Notifications: notifications, Folder: folder, Store: held, Puller: puller,
+		Syncer:  &objects.Syncer{Uncached: uncached, Secrets: keeper, Keeper: memory, Label: label},
 		Secrets: keeper, Signer: signer, Token: known.token,
+		Enrolled:     func(ctx context.Context) (bool, error) { return known.enrolledAgain(ctx, uncached, f) },
 		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

@@ -23,7 +23,8 @@ const maxUsedQuestionBytes = 3*bundle.MaxLayerBytes + bundle.MaxDocumentBytes
 // newUsedImages returns the command that `kcp-publisher export --images` runs, so that it renders like the agent.
 func newUsedImages() *cobra.Command {
 	return &cobra.Command{
-		Use: "used-images", Short: "lists the images that the module on standard input uses", Hidden: true, Args: cobra.NoArgs,
+		Use: "used-images", Short: "lists the images that the module on standard input uses", Hidden: true,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usedImages(cmd.Context(), cmd.InOrStdin(), cli.Raw(cmd.OutOrStdout()))
 		},

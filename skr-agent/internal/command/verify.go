@@ -25,12 +25,15 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify REF", Short: "verify whether a runtime would accept a bundle",
 		Long: "verify makes every check that the agent makes of a bundle it sees for the first time.\n\n" +
-			"REF is a registry reference (HOST/PATH/runtimes/ID:desired or …@sha256:…), a prefix (HOST/PATH), or an OCI layout\n" +
-			"(oci-layout:DIR, or oci-layout:DIR:runtimes/ID:desired). With a prefix or layout, --runtime names the bundle.\n\n" +
+			"REF is a registry reference (HOST/PATH/runtimes/ID:desired or …@sha256:…), a prefix (HOST/PATH), or an " +
+			"OCI layout\n" +
+			"(oci-layout:DIR, or oci-layout:DIR:runtimes/ID:desired). With a prefix or layout, --runtime names the " +
+			"bundle.\n\n" +
 			"It exits with 0 if the bundle is accepted, and with 3 if it is refused.",
 		Args: cli.Exactly(1, "one reference"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cli.RequireFlags(cli.Required{Flag: "--trust", Given: trustFile != ""}, cli.Required{Flag: "--runtime", Given: runtime != ""}); err != nil {
+			if err := cli.RequireFlags(cli.Required{Flag: "--trust", Given: trustFile != ""},
+				cli.Required{Flag: "--runtime", Given: runtime != ""}); err != nil {
 				return err
 			}
 			if skew <= 0 {
@@ -58,12 +61,8 @@ func newVerify() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&trustFile, "trust", "", "root of trust, as kcp-publisher keys init wrote it")
 	flags.StringVar(&runtime, "runtime", "", "runtime id that the bundle must be for")
-	flags.StringVar(
-		&clusterUID,
-		"cluster-uid",
-		"",
-		"UID of the runtime's kube-system namespace; empty does not compare it",
-	)
+	flags.StringVar(&clusterUID, "cluster-uid", "",
+		"UID of the runtime's kube-system namespace; empty does not compare it")
 	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	cli.OutputFlag(flags, &format)
 	registry.AddFlags(flags)
@@ -73,10 +72,7 @@ func newVerify() *cobra.Command {
 // verify verifies a bundle like an agent with this root of trust and no newer state, with the newest root that the
 // registry proves.
 func verify(
-	ctx context.Context,
-	registries *store.Registries,
-	ref string,
-	trusted bundle.Trust,
+	ctx context.Context, registries *store.Registries, ref string, trusted bundle.Trust,
 ) (bundle.Bundle, trust.Root, error) {
 	at, err := locate(ctx, registries, ref, trusted.Runtime)
 	if err != nil {
@@ -87,10 +83,7 @@ func verify(
 
 // verifyAt verifies a bundle at a location.
 func verifyAt(
-	ctx context.Context,
-	registries *store.Registries,
-	at location,
-	trusted bundle.Trust,
+	ctx context.Context, registries *store.Registries, at location, trusted bundle.Trust,
 ) (bundle.Bundle, trust.Root, error) {
 	if at.place != nil {
 		newest, refused, _, err := store.FollowRoot(ctx, at.place, trusted.Root)
@@ -110,9 +103,10 @@ func verifyAt(
 		return bundle.Bundle{}, trusted.Root, err
 	}
 	contents := intake.Contents{Place: at.place, Registries: registries}
-	source := intake.Source{Documents: at.repository, Proof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
-		return contents.Fetch(ctx, c, bundle.Settings{}, bundle.MaxManifestBytes)
-	}}
+	source := intake.Source{Documents: at.repository,
+		Proof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
+			return contents.Fetch(ctx, c, bundle.Settings{}, bundle.MaxManifestBytes)
+		}}
 	opened, err := intake.Open(ctx, source, fetched, trusted, time.Now())
 	return opened.Bundle, trusted.Root, err
 }
@@ -195,7 +189,8 @@ type module struct {
 func printVerdict(out io.Writer, format string, b bundle.Bundle, root trust.Root) error {
 	id := b.Identity()
 	v := verdict{
-		"accepted", id.Runtime, id.Digest.String(), id.Epoch, id.Sequence, id.Previous, id.IssuedAt, id.ExpiresAt, id.PublisherKey, id.Source,
+		"accepted", id.Runtime, id.Digest.String(), id.Epoch, id.Sequence, id.Previous, id.IssuedAt, id.ExpiresAt,
+		id.PublisherKey, id.Source,
 		root.Version, id.RootVersion, []module{}, b.Statement.Predicate.Removals,
 	}
 	for _, o := range b.Origins() {
@@ -207,7 +202,8 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle, root trust.Root
 func (v verdict) draw(out io.Writer) {
 	fmt.Fprintf(
 		out,
-		"accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  %s, listed in root of trust version %d\n",
+		"accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  "+
+			"%s, listed in root of trust version %d\n",
 		v.Digest,
 		v.Runtime,
 		v.Sequence,

@@ -95,7 +95,8 @@ func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 	value, err := rsa.SignPKCS1v15(rand.Reader, signer, crypto.SHA256, sum[:])
 	f.must(err)
 	descriptor.Signatures = []ocm.Signature{{
-		Name: "release", Algorithm: ocm.AlgorithmPKCS1, MediaType: "application/vnd.ocm.signature.rsa", Value: hex.EncodeToString(value),
+		Name: "release", Algorithm: ocm.AlgorithmPKCS1, MediaType: "application/vnd.ocm.signature.rsa",
+		Value: hex.EncodeToString(value),
 		Digest: ocm.Digest{
 			HashAlgorithm:          "SHA-256",
 			NormalisationAlgorithm: ocm.NormalisationV3,
@@ -109,7 +110,9 @@ func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 	return bundle.Manifest{
 		Name: name, Module: name, Version: "1.0.0", Component: component, Channel: "fast",
 		Spec: v1beta2.ManifestSpec{
-			Version: "1.0.0", Install: v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: source}},
+			Version: "1.0.0", Install: v1beta2.InstallInfo{
+				Name: "raw-manifest", Source: runtime.RawExtension{Raw: source},
+			},
 		},
 		Content: []bundle.Content{f.share("raw-manifest", file)},
 		Release: []bundle.Content{f.share("descriptor", bundle.NewBlob(trust.MediaTypeDescriptor, document))},
@@ -122,7 +125,8 @@ func (f *fleet) share(name string, blob bundle.Blob) bundle.Content {
 	f.must(store.ShareBlob(f.Context(), f.place, blob))
 	f.everything = append(f.everything, blob)
 	return bundle.Content{
-		Name: name, Repository: "./" + bundle.ContentRepository, MediaType: blob.Descriptor.MediaType, Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
+		Name: name, Repository: "./" + bundle.ContentRepository, MediaType: blob.Descriptor.MediaType,
+		Digest: blob.Descriptor.Digest, SizeBytes: blob.Descriptor.Size,
 	}
 }
 
@@ -145,7 +149,9 @@ func (f *fleet) publish(issued time.Time, installed, offered bundle.Manifest) {
 	}, f.maker.Publisher)
 	f.must(err)
 	f.must(
-		store.PushBundle(f.Context(), f.place, "berlin", f.documents, f.manifest, func(digest.Digest) bool { return false }),
+		store.PushBundle(f.Context(), f.place, "berlin", f.documents, f.manifest, func(digest.Digest) bool {
+			return false
+		}),
 	)
 }
 
@@ -206,7 +212,8 @@ func TestVerifyTakesTheClockSkewOfTheAgent(t *testing.T) {
 	f := newFleet(t)
 	f.publish(time.Now().Add(48*time.Hour), f.module("keda", f.release), f.module("nats", f.release))
 	for skew, want := range map[string]int{"24h": cli.ExitRefused, "49h": cli.ExitDone, "0s": cli.ExitUsage} {
-		if code, output := execute("verify", f.at, "--runtime", "berlin", "--trust", f.trustFile, "--clock-skew", skew); code != want {
+		if code, output := execute("verify", f.at, "--runtime", "berlin", "--trust", f.trustFile, "--clock-skew",
+			skew); code != want {
 			t.Errorf("--clock-skew %s: exits with %d: %s", skew, code, output)
 		}
 	}

@@ -31,6 +31,7 @@ import (
 
 // Options configure a Puller.
 type Options struct {
+	// Place is the location that the installation of the agent names.
 	Place      store.Store
 	Registries *store.Registries
 	// Client reads from the API server.
@@ -60,7 +61,10 @@ type Puller struct {
 	// reported is the sequence of the last delivered report.
 	reported int64
 	// written is the Secret with the saved state as this process wrote it last, nil if that is unknown.
-	written *corev1.Secret
+	written  *corev1.Secret
+	location location
+	// openStore is store.Open, except in tests.
+	openStore func(string, *store.Registries) (store.Store, error)
 }
 
 // StateSecret is the Secret with the state of the bundle in force.
@@ -74,13 +78,19 @@ const (
 	stateBundleRoot = "bundle-root.json"
 	// stateReported is the sequence of the last delivered report, in decimal.
 	stateReported = "report-sequence"
+	// stateLocation is the location in use as savedLocation, missing if it is that of the installation.
+	stateLocation = "location.json"
 )
 
 // ErrNotKept reports that the runtime's API server refused to store a newer bundle or root.
 var ErrNotKept = errors.New("cannot be stored in Secrets of " + v1beta2.RuntimeNamespace)
 
 // New returns a Puller without a bundle in force. Restore restores the last one.
-func New(options Options) *Puller { return &Puller{Options: options} }
+func New(options Options) *Puller {
+	return &Puller{
+		Options: options, location: location{used: options.Place, patience: otherPatience}, openStore: store.Open,
+	}
+}
 
 // Root returns the newest verified root of trust.
 func (p *Puller) Root() trust.Root { return p.Trust.Root }
@@ -115,7 +125,8 @@ func (p *Puller) Restore(ctx context.Context) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	return errors.Join(p.restoreReported(secret.Data), p.restoreBundle(ctx, secret.Data))
+	return errors.Join(
+		p.restoreReported(secret.Data), p.restoreLocation(secret.Data), p.restoreBundle(ctx, secret.Data))
 }
 
 func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) error {
@@ -162,7 +173,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	}
 	restored.Accepted = p.accepted
 	p.current = p.here(restored)
-	return nil
+	return p.announced()
 }
 
 // replaces reports whether an operator moved the runtime to another control plane after the accepted bundle: its root
@@ -178,13 +189,13 @@ func (p *Puller) Trusted() bundle.Trust {
 	return trusted
 }
 
-// Pull reads the registry and accepts a newer bundle. It reports whether the bundle in force changed. The error is a
-// *bundle.Refusal, or that of reading the registry. Both keep the bundle in force.
-func (p *Puller) Pull(ctx context.Context) (bool, error) {
+// pull reads the location in use and accepts a newer bundle. It reports whether the bundle in force changed. The error
+// is a *bundle.Refusal, or that of reading the registry. Both keep the bundle in force.
+func (p *Puller) pull(ctx context.Context) (bool, error) {
 	if err := p.followRoot(ctx); err != nil {
 		return false, err
 	}
-	repository, err := p.Place.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
+	repository, err := p.location.used.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
 	if err != nil {
 		return false, err
 	}
@@ -214,15 +225,13 @@ func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	}
 	p.current = p.here(next.Bundle)
 	p.forgetRefusals(false)
-	return true, nil
+	return true, p.announced()
 }
 
 // judgeByNewest verifies with the newest root. If verification fails, it reads newer roots once more, because a root
 // can be published between the reads of root and bundle.
 func (p *Puller) judgeByNewest(
-	ctx context.Context,
-	repository store.Reader,
-	fetched bundle.Fetched,
+	ctx context.Context, repository store.Reader, fetched bundle.Fetched,
 ) (intake.Opened, error) {
 	next, err := p.judge(ctx, repository, fetched)
 	refusal := refusal.Of(err)
@@ -271,7 +280,7 @@ func (p *Puller) proof(ctx context.Context, c bundle.Content) ([]byte, error) {
 }
 
 func (p *Puller) contents() intake.Contents {
-	return intake.Contents{Place: p.Place, Registries: p.Registries}
+	return intake.Contents{Place: p.location.used, Registries: p.Registries}
 }
 
 func (p *Puller) noteRefusal(d digest.Digest, refusal *refusal.Error) {
@@ -294,7 +303,9 @@ func (p *Puller) noteRefusal(d digest.Digest, refusal *refusal.Error) {
 
 // forgetRefusals deletes the refusals of bundles, or those of roots.
 func (p *Puller) forgetRefusals(ofRoots bool) {
-	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool { return r.Reason.AboutRoot() == ofRoots })
+	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool {
+		return r.Reason.AboutRoot() == ofRoots
+	})
 }
 
 // keep stores the documents and then the statement, so that a crash in between keeps the previous bundle complete.
@@ -323,12 +334,8 @@ func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) 
 func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	data, err := p.contents().Fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
 	if errors.Is(err, store.ErrNotFound) {
-		return fmt.Errorf(
-			"content %s is in neither %s nor %s: ask the owner of the registry, or import it from a file",
-			c.Digest,
-			c.Repository,
-			p.Place.Name(bundle.ContentRepository),
-		)
+		return fmt.Errorf("content %s is in neither %s nor %s: ask the owner of the registry, or import it from a file",
+			c.Digest, c.Repository, p.location.used.Name(bundle.ContentRepository))
 	}
 	if err != nil {
 		return fmt.Errorf("content of %s: %w", c.Repository, err)

@@ -73,6 +73,11 @@ type world struct {
 	sequence  int64
 	made      []bundle.Blob
 	puller    *Puller
+	// settings are those of the next bundles.
+	settings bundle.Settings
+	// registries and open are those of a fleet whose registry moves.
+	registries *store.Registries
+	open       func(string, *store.Registries) (store.Store, error)
 }
 
 func newKey(t *testing.T) trust.Signer {
@@ -126,7 +131,19 @@ func newWorld(t *testing.T) *world {
 func (w *world) begin(namespace string) {
 	w.Helper()
 	require.NoError(w, w.client.Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	w.namespace, w.publisher, w.sequence, w.made = namespace, newKey(w.T), 0, nil
+	w.namespace, w.sequence, w.made = namespace, 0, nil
+	w.newFleet()
+	var err error
+	w.place, err = store.Open(store.LayoutScheme+filepath.Join(w.TempDir(), "registry"), nil)
+	require.NoError(w, err)
+	require.NoError(w, store.PushRoot(w.Context(), w.place, w.root))
+	w.restart()
+}
+
+// newFleet creates the publisher's key and the root of trust.
+func (w *world) newFleet() {
+	w.Helper()
+	w.publisher = newKey(w.T)
 	w.now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	public, err := w.publisher.PublicKey()
 	require.NoError(w, err)
@@ -135,10 +152,6 @@ func (w *world) begin(namespace string) {
 	w.root, err = trust.ParseRoot(data)
 	require.NoError(w, err)
 	w.pinned = w.root
-	w.place, err = store.Open(store.LayoutScheme+filepath.Join(w.TempDir(), "registry"), nil)
-	require.NoError(w, err)
-	require.NoError(w, store.PushRoot(w.Context(), w.place, w.root))
-	w.restart()
 }
 
 // started returns the puller of an agent after its start.
@@ -147,7 +160,11 @@ func (w *world) started(c client.Client) *Puller {
 	p := New(Options{
 		Place: w.place, Client: c, Namespace: w.namespace, Store: contentstore.New(c, c, w.namespace),
 		Trust: bundle.Trust{Root: w.pinned, Runtime: runtimeID}, Now: func() time.Time { return w.now },
+		Registries: w.registries,
 	})
+	if w.open != nil {
+		p.openStore = w.open
+	}
 	require.NoError(w, p.Restore(w.Context()))
 	return p
 }
@@ -176,9 +193,10 @@ func (w *world) rotate() {
 func (w *world) signed(by trust.Signer, change func(*bundle.Predicate)) digest.Digest {
 	w.Helper()
 	documents, err := bundle.NewDocuments(
-		bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: fmt.Sprint("channel-", w.sequence)}}},
-		bundle.Catalog{},
-	)
+		bundle.DesiredState{
+			Kyma:     bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: fmt.Sprint("channel-", w.sequence)}},
+			Settings: w.settings,
+		}, bundle.Catalog{})
 	require.NoError(w, err)
 	p := bundle.Predicate{
 		Audience: bundle.Audience{Runtime: runtimeID}, Epoch: 1, Sequence: w.sequence + 1, RootVersion: w.root.Version,
@@ -257,10 +275,9 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 			[]refusal.Reason{refusal.WrongRuntime},
 		},
 		{"an expired bundle", func() {
-			w.signed(
-				w.publisher,
-				func(p *bundle.Predicate) { p.IssuedAt, p.ExpiresAt = w.now.Add(-2*time.Hour), w.now.Add(-time.Hour) },
-			)
+			w.signed(w.publisher, func(p *bundle.Predicate) {
+				p.IssuedAt, p.ExpiresAt = w.now.Add(-2*time.Hour), w.now.Add(-time.Hour)
+			})
 		}, []refusal.Reason{refusal.Expired}},
 		{
 			"another bundle of the same number",
@@ -302,7 +319,8 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 			_, err := w.puller.Pull(t.Context())
 			refusal := refusal.Of(err)
 			require.NotNil(t, refusal, "step %d: %s: %v", step, attack.name, err)
-			require.True(t, slices.Contains(attack.wants, refusal.Reason), "step %d: %s: %v", step, attack.name, refusal)
+			require.True(t, slices.Contains(attack.wants, refusal.Reason), "step %d: %s: %v", step, attack.name,
+				refusal)
 			require.Equal(t, before, w.kept(), "step %d: %s was refused and something was written", step, attack.name)
 			require.NotEmpty(t, w.puller.Refused())
 		}
@@ -315,7 +333,8 @@ func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 	w := newWorld(t)
 	preview := func(thumbprint string) *Puller {
 		p := New(Options{
-			Place: w.place, Client: &dying{Client: w.client}, Namespace: w.namespace, Store: contentstore.New(w.client, &dying{Client: w.client}, w.namespace), Preview: true,
+			Place: w.place, Client: &dying{Client: w.client}, Namespace: w.namespace,
+			Store: contentstore.New(w.client, &dying{Client: w.client}, w.namespace), Preview: true,
 			Trust: bundle.Trust{
 				Root:          w.pinned,
 				Runtime:       runtimeID,
@@ -399,7 +418,8 @@ func TestTamperedStateIsNotRestored(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var secret corev1.Secret
-			require.NoError(t, w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: StateSecret}, &secret))
+			require.NoError(t,
+				w.client.Get(t.Context(), client.ObjectKey{Namespace: w.namespace, Name: StateSecret}, &secret))
 			before := secret.DeepCopy()
 			change(secret.Data)
 			require.NoError(t, w.client.Update(t.Context(), &secret))
@@ -470,10 +490,13 @@ func TestReportSequenceSurvivesRestart(t *testing.T) {
 }
 
 func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
-	puller := New(Options{Mirrors: map[string]string{"docker.io": "own.example/hub", "ghcr.io/team": "own.example/team"}})
+	puller := New(Options{
+		Mirrors: map[string]string{"docker.io": "own.example/hub", "ghcr.io/team": "own.example/team"},
+	})
 	said := bundle.Settings{Mirrors: map[string]string{
-		"docker.io": "evil.example", "index.docker.io/library": "evil.example", "docker.io/library/nginx": "evil.example",
-		"ghcr.io": "mirror.example/ghcr", "quay.io": "mirror.example/quay",
+		"docker.io": "evil.example", "index.docker.io/library": "evil.example",
+		"docker.io/library/nginx": "evil.example",
+		"ghcr.io":                 "mirror.example/ghcr", "quay.io": "mirror.example/quay",
 	}}
 	followed := puller.here(bundle.Bundle{State: bundle.DesiredState{Settings: said}}).State.Settings
 	for image, want := range map[string]string{

@@ -66,18 +66,15 @@ func (p *Puller) restock(ctx context.Context, d digest.Digest, read func() ([]by
 
 // document reads a document of the bundle in force from the registry.
 func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, error) {
-	repository, err := p.Place.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
+	repository, err := p.location.used.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
 	if err != nil {
 		return nil, err
 	}
 	data, err := store.FetchBlob(ctx, repository, d, bundle.MaxDocumentBytes)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf(
-			"%s was removed from %s, waiting for the next bundle: %w",
-			d.Digest,
-			p.Place.Name(bundle.DesiredRepository(p.Trust.Runtime)),
-			err,
-		)
+		return nil,
+			fmt.Errorf("%s was removed from %s, waiting for the next bundle: %w", d.Digest,
+				p.location.used.Name(bundle.DesiredRepository(p.Trust.Runtime)), err)
 	}
 	return data, err
 }
@@ -88,8 +85,6 @@ func (p *Puller) Lost() string {
 	if p.current != nil || p.manifest == nil {
 		return ""
 	}
-	return fmt.Sprintf(
-		"bundle %d was accepted, but its stored copy is lost: waiting to read it again",
-		p.accepted.Sequence,
-	)
+	return fmt.Sprintf("bundle %d was accepted, but its stored copy is lost: waiting to read it again",
+		p.accepted.Sequence)
 }

@@ -35,7 +35,7 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 // registry.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
-	newest, refused, at, err := store.FollowRoot(ctx, p.Place, p.Trust.Root)
+	newest, refused, at, err := store.FollowRoot(ctx, p.location.used, p.Trust.Root)
 	if err != nil {
 		return err
 	}

@@ -101,10 +101,14 @@ func (p *Puller) Save(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		secret.Data[stateAccepted], secret.Data[stateManifest], secret.Data[stateBundleRoot] = accepted, p.manifest, p.acceptedUnder
+		secret.Data[stateAccepted], secret.Data[stateManifest], secret.Data[stateBundleRoot] = accepted, p.manifest,
+			p.acceptedUnder
 	}
 	if p.reported > 0 {
 		secret.Data[stateReported] = p.encodedReported()
+	}
+	if location := p.savedLocation(); location != nil {
+		secret.Data[stateLocation] = location
 	}
 	p.written = nil
 	err := p.Client.Update(ctx, secret)

@@ -61,8 +61,7 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 // its own module: problems contains the reasons by module once all are done. The error is that of reading the store,
 // and does not concern a module.
 func (s *Staging) Continue(
-	ctx context.Context,
-	stretch time.Duration,
+	ctx context.Context, stretch time.Duration,
 ) (problems map[string]error, done bool, err error) {
 	if s.there == nil {
 		if err := s.begin(ctx); err != nil {

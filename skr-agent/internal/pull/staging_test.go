@@ -68,7 +68,8 @@ func (n *narrow) Create(ctx context.Context, o client.Object, opts ...client.Cre
 		return err
 	}
 	var secrets corev1.SecretList
-	if err := n.List(ctx, &secrets, client.InNamespace(o.GetNamespace()), client.HasLabels{"kyma-pull.dev/content"}); err != nil {
+	if err := n.List(ctx, &secrets, client.InNamespace(o.GetNamespace()),
+		client.HasLabels{"kyma-pull.dev/content"}); err != nil {
 		return err
 	}
 	if len(secrets.Items) >= n.most {
@@ -97,10 +98,9 @@ func TestQuotaIsFilledWithCompleteContents(t *testing.T) {
 			SizeBytes:  int64(len(text)),
 		}
 		require.NoError(t, repository.Push(ctx, c.Descriptor(), bytes.NewReader([]byte(text))))
-		state.Manifests = append(
-			state.Manifests,
-			bundle.Manifest{Name: fmt.Sprint("m", i), Module: fmt.Sprint("m", i), Content: []bundle.Content{c}},
-		)
+		state.Manifests = append(state.Manifests, bundle.Manifest{
+			Name: fmt.Sprint("m", i), Module: fmt.Sprint("m", i), Content: []bundle.Content{c},
+		})
 	}
 	_, err = w.puller.Store.Prune(ctx, nil)
 	require.NoError(t, err)
@@ -199,10 +199,9 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 	}
 
 	t.Log("failed content comes last the next time, and nothing is fetched twice")
-	state.Manifests = append(
-		state.Manifests,
-		bundle.Manifest{Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)}},
-	)
+	state.Manifests = append(state.Manifests, bundle.Manifest{
+		Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)},
+	})
 	staging = puller.Stage(state, problems)
 	_, done, err = staging.Continue(ctx, 0)
 	require.NoError(t, err)

@@ -6,17 +6,22 @@ func Descriptions() []Description { return append([]Description(nil), descriptio
 
 var descriptions = []Description{
 	{Suspension, Suspended,
-		"the Kyma has the label operator.kyma-project.io/skip-reconciliation: publishing is suspended and its status is not updated",
+		"the Kyma has the label operator.kyma-project.io/skip-reconciliation: publishing is suspended and its status " +
+			"is not updated",
 		"resume it: kcp-publisher resume KYMA -n NAMESPACE"},
 	{NotLookedAt, NeverReported, "no publisher has reconciled the Kyma yet",
-		"check that the publisher is running and has the lease: kubectl get pods,lease -n NAMESPACE; with --watch-label-selector or shards, check that one of them selects the Kyma"},
+		"check that the publisher is running and has the lease: kubectl get pods,lease -n NAMESPACE; with " +
+			"--watch-label-selector or shards, check that one of them selects the Kyma"},
 	{DuplicateRuntimeID, Failing, "two Kymas name the same runtime, and this one is not its owner",
-		"change or remove the label kyma-project.io/runtime-id: kubectl label kyma KYMA -n NAMESPACE --overwrite kyma-project.io/runtime-id=OTHER-ID"},
+		"change or remove the label kyma-project.io/runtime-id: kubectl label kyma KYMA -n NAMESPACE --overwrite " +
+			"kyma-project.io/runtime-id=OTHER-ID"},
 	{
 		RuntimeUnassigned,
 		Failing,
-		"several Kymas named the same runtime, or it enrolled with another Kyma, and no operator has assigned it to this one",
-		"assign it: `kcp-publisher move RUNTIME --to KYMA`, or enroll it: `kcp-publisher enroll RUNTIME --replace --kyma NAMESPACE/KYMA --location REGISTRY/PATH`",
+		"several Kymas named the same runtime, or it enrolled with another Kyma, and no operator has assigned it to " +
+			"this one",
+		"assign it: `kcp-publisher move RUNTIME --to KYMA`, or enroll it: `kcp-publisher enroll RUNTIME --replace " +
+			"--kyma NAMESPACE/KYMA --location REGISTRY/PATH`",
 	},
 	{
 		RuntimeHandedOver,
@@ -27,8 +32,10 @@ var descriptions = []Description{
 	{
 		CloneDetected,
 		Failing,
-		"two agents report with the runtime's key, so that nothing is published to either: a cluster was cloned or restored beside the original",
-		"stop the copy; then give the original another key: in it, delete Secret kyma-system/skr-agent-key, apply the output of `kcp-publisher enroll RUNTIME --location REGISTRY/PATH` and restart the agent",
+		"two agents report with the runtime's key, so that nothing is published to either: a cluster was cloned or " +
+			"restored beside the original",
+		"stop the copy; then give the original another key: in it, delete Secret kyma-system/skr-agent-key " +
+			"and apply the output of `kcp-publisher enroll RUNTIME --location REGISTRY/PATH`",
 	},
 	{RuntimeIDInvalid, Failing, "the runtime id of the Kyma is invalid",
 		"correct the label: kubectl label kyma KYMA -n NAMESPACE --overwrite kyma-project.io/runtime-id=OTHER-ID"},
@@ -47,7 +54,8 @@ var descriptions = []Description{
 	{AnnotationInvalid, Failing, "an annotation of the Kyma is invalid",
 		"correct it: kubectl edit kyma KYMA -n NAMESPACE"},
 	{RegistryNotAnswering, Failing, "the registry responds for other runtimes but not for this one",
-		"see the publisher's log; check its permissions: kcp-publisher check --location REGISTRY/PATH --registry-config FILE --registry-write"},
+		"see the publisher's log; check its permissions: kcp-publisher check --location REGISTRY/PATH " +
+			"--registry-config FILE --registry-write"},
 	{PublishFailed, Failing, "no newer bundle could be built or pushed",
 		"follow the message; the publisher retries by itself"},
 	{
@@ -59,14 +67,18 @@ var descriptions = []Description{
 	{SecretsNotSealed, Failing, "Secrets for the runtime could not be encrypted: the runtime keeps its current ones",
 		"correct the Secret that the message names, or upgrade the agent"},
 
-	{ModuleUnknown, Failing, "the catalog does not have the requested module: its name is mistyped, or it was never added",
-		"correct the name in the Kyma, or add a ModuleReleaseMeta; list the available ones: kubectl get modulereleasemetas -n NAMESPACE"},
+	{ModuleUnknown, Failing,
+		"the catalog does not have the requested module: its name is mistyped, or it was never added",
+		"correct the name in the Kyma, or add a ModuleReleaseMeta; list the available ones: kubectl get " +
+			"modulereleasemetas -n NAMESPACE"},
 	{ChannelMissing, Failing, "the module has no version in the requested channel",
 		"request another channel, or add it: kubectl edit modulereleasemeta MODULE -n NAMESPACE"},
 	{PinUnavailable, Failing, "the Kyma pins the module to a version that is not available",
-		"pin another version in the annotation kyma-pull.dev/pinned-versions, or remove the pin: kubectl edit kyma KYMA -n NAMESPACE"},
+		"pin another version in the annotation kyma-pull.dev/pinned-versions, or remove the pin: kubectl edit kyma " +
+			"KYMA -n NAMESPACE"},
 	{TemplateMissing, Failing, "a channel names a version without a ModuleTemplate",
-		"add the ModuleTemplate that the message names, or restore the channel: kubectl edit modulereleasemeta MODULE -n NAMESPACE"},
+		"add the ModuleTemplate that the message names, or restore the channel: kubectl edit modulereleasemeta " +
+			"MODULE -n NAMESPACE"},
 	{TemplateDoubled, Failing, "two ModuleTemplates exist for one version of the module",
 		"remove one of the two that the message names"},
 	{CatalogInvalid, Failing, "a ModuleTemplate or ModuleReleaseMeta of the module has an invalid value",
@@ -74,20 +86,25 @@ var descriptions = []Description{
 	{
 		ModuleNotOffered,
 		Failing,
-		"the module is not available for this runtime: beta, internal, restricted, mandatory, or for the control plane only",
-		"remove it from the Kyma, or set the label that the message names: kubectl label kyma KYMA -n NAMESPACE LABEL=true",
+		"the module is not available for this runtime: beta, internal, restricted, mandatory, or for the control " +
+			"plane only",
+		"remove it from the Kyma, or set the label that the message names: kubectl label kyma KYMA -n NAMESPACE " +
+			"LABEL=true",
 	},
 	{ComponentNotFound, Failing, "no component repository has the version",
 		"transfer the component, or add its repository to the publisher: --components"},
 	{ComponentUnsigned, Failing, "the signature policy does not accept the component",
-		"see why: kcp-publisher component verify NAME:VERSION --components REGISTRY/PATH --signature-policy FILE; then sign it, or correct the policy"},
+		"see why: kcp-publisher component verify NAME:VERSION --components REGISTRY/PATH --signature-policy FILE; " +
+			"then sign it, or correct the policy"},
 	{ComponentBroken, Failing, "the component or its content is invalid",
 		"inspect it: kcp-publisher component show NAME:VERSION --components REGISTRY/PATH; then release a new version"},
 	{OlderVersionAsked, Failing,
-		"the requested version is older than the installed one, and no rollout rolls it back: the runtime keeps the newer one",
+		"the requested version is older than the installed one, and no rollout rolls it back: the runtime keeps the " +
+			"newer one",
 		"promote a newer version, or roll back with its rollout: kcp-publisher rollout list"},
 	{ValueUndefined, Failing, "a module uses a value that the runtime does not have; the module stays as it is",
-		"set the value in the message: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": \"VALUE\"}', or the label that it names"},
+		"set the value in the message: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": " +
+			"\"VALUE\"}', or the label that it names"},
 	{ModuleNotInherited, Failing, "a module of lifecycle-manager cannot be taken over at its installed version",
 		"offer that version until the module is taken over: kcp-publisher takeover plan KYMA"},
 	{
@@ -101,33 +118,44 @@ var descriptions = []Description{
 		"follow the message"},
 
 	{RegistryTampered, Failing,
-		"the registry had another bundle than the published one: an older one, or one from an unknown signer or another publisher",
+		"the registry had another bundle than the published one: an older one, or one from an unknown signer or " +
+			"another publisher",
 		"find the other writer in the registry's access log; check that only one publisher serves the runtime"},
 	{KeyRevoked, Failing, "the agent signs with a revoked key, so its reports are refused",
-		"delete the agent's key in the runtime and enroll it again: kcp-publisher enroll RUNTIME --location REGISTRY/PATH"},
+		"delete the agent's key in the runtime and enroll it again: kcp-publisher enroll RUNTIME --location " +
+			"REGISTRY/PATH"},
 	{EnrollmentRefused, Failing,
 		"the agent's key is unknown, and its token or certificate is invalid: used, expired, or from another fleet",
-		"enroll it again: kcp-publisher enroll RUNTIME --location REGISTRY/PATH; apply its output in the runtime, and restart the agent"},
+		"enroll it again: kcp-publisher enroll RUNTIME --location REGISTRY/PATH; apply its output in the runtime"},
 	{ForeignKey, Failing,
-		"reports are signed with a key that is not the runtime's: two agents use one runtime id, or the agent lost its key",
-		"find the right cluster; then kcp-publisher revoke RUNTIME and kcp-publisher enroll RUNTIME --location REGISTRY/PATH"},
+		"reports are signed with a key that is not the runtime's: two agents use one runtime id, or the agent lost " +
+			"its key",
+		"find the right cluster; then kcp-publisher revoke RUNTIME and kcp-publisher enroll RUNTIME --location " +
+			"REGISTRY/PATH"},
 	{RuntimeClockAhead, Failing, "the runtime's clock is so far ahead that its reports are refused",
 		"set the clock of the runtime's nodes, or the control plane's clock if it is wrong"},
 	{ReportRefused, Failing, "the runtime's latest report was refused",
 		"follow the message; see the agent's log in the runtime: kubectl logs -n kyma-system deploy/skr-agent"},
 	{ReportUnreadable, Silent, "the registry responds but does not return the runtime's report",
-		"check the publisher's access to the runtime's reports, and whether the agent pushed one: kubectl logs -n kyma-system deploy/skr-agent"},
+		"check the publisher's access to the runtime's reports, and whether the agent pushed one: kubectl logs -n " +
+			"kyma-system deploy/skr-agent"},
 	{NeverCarried, NeverReported, "the runtime's bundles are carried by hand, and no report was imported yet",
-		"export its bundle and import its report: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE, kcp-publisher import-report FILE --to REGISTRY/PATH"},
+		"export its bundle and import its report: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE, " +
+			"kcp-publisher import-report FILE --to REGISTRY/PATH"},
 	{NeverEnrolled, NeverReported,
-		"no report of the runtime was ever accepted: its agent is not installed, not enrolled, or cannot reach the registry",
-		"enroll it: kcp-publisher enroll RUNTIME --location REGISTRY/PATH; apply its output in the runtime, and see the agent's log"},
+		"no report of the runtime was ever accepted: its agent is not installed, not enrolled, or cannot reach the " +
+			"registry",
+		"enroll it: kcp-publisher enroll RUNTIME --location REGISTRY/PATH; apply its output in the runtime, and see " +
+			"the agent's log"},
 
 	{BundleExpired, Failing, "the runtime's bundle has expired",
-		"check that the publisher is running; for a runtime without a network, import a new file: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE"},
+		"check that the publisher is running; for a runtime without a network, import a new file: kcp-publisher " +
+			"export RUNTIME --from REGISTRY/PATH -o FILE"},
 	{BundleWrongRuntime, Failing,
-		"the agent received a bundle for another runtime or cluster: its runtime id or location is wrong, or the cluster was recreated",
-		"correct the runtime id or the location in the agent's bootstrap Secret, or enroll the new cluster: kcp-publisher enroll RUNTIME --location REGISTRY/PATH"},
+		"the agent received a bundle for another runtime or cluster: its runtime id or location is wrong, or the " +
+			"cluster was recreated",
+		"correct the runtime id or the location in the agent's bootstrap Secret, or enroll the new cluster: " +
+			"kcp-publisher enroll RUNTIME --location REGISTRY/PATH"},
 	{BundleDowngrade, Failing, "the bundle has an older version of a module than the installed one",
 		"promote a version that is not older, or roll back with its rollout: kcp-publisher rollout list"},
 	{BundleClock, Failing, "the bundle was issued in the future of the runtime's clock",
@@ -136,12 +164,14 @@ var descriptions = []Description{
 		BundleKeyUnknown,
 		Failing,
 		"the agent does not know the signing key, or cannot verify the root of trust that lists it",
-		"compare: kcp-publisher keys show, and the agent's root of trust; if an intermediate root was lost, enroll it again: kcp-publisher enroll RUNTIME --location REGISTRY/PATH",
+		"compare: kcp-publisher keys show, and the agent's root of trust; if an intermediate root was lost, enroll " +
+			"it again: kcp-publisher enroll RUNTIME --location REGISTRY/PATH",
 	},
 	{BundleRootExpired, Failing, "the agent's root of trust has expired, and no newer one was found",
 		"renew it: kcp-publisher keys rotate; and check that the agent can read the repository of roots"},
 	{BundleReplayed, Failing,
-		"the registry returned an older bundle than the applied one, or two with the same sequence: it was manipulated or restored from a backup",
+		"the registry returned an older bundle than the applied one, or two with the same sequence: it was " +
+			"manipulated or restored from a backup",
 		"find the writer in the registry's access log; after a restored backup, the publisher repairs it by itself"},
 	{
 		BundleNotReleased,
@@ -150,19 +180,24 @@ var descriptions = []Description{
 		"release the component, or correct the requirement of the root: kcp-publisher keys show",
 	},
 	{BundleRefused, Failing, "the agent refused a bundle",
-		"follow the message; verify the bundle in the registry: kcp-publisher why RUNTIME --location REGISTRY/PATH --trust root.json"},
+		"follow the message; verify the bundle in the registry: kcp-publisher why RUNTIME --location REGISTRY/PATH " +
+			"--trust root.json"},
 	{BundleNotKept, Failing, "the agent cannot store a newer bundle in Secrets of kyma-system",
 		"check quotas, admission policies and missing rights in namespace kyma-system of the runtime"},
 	{CarriedTooOld, Silent, "reports are carried by hand, and the latest is older than allowed",
-		"import its report: kcp-publisher import-report FILE --to REGISTRY/PATH; or allow more time with the annotation kyma-pull.dev/carried"},
+		"import its report: kcp-publisher import-report FILE --to REGISTRY/PATH; or allow more time with the " +
+			"annotation kyma-pull.dev/carried"},
 	{
 		NotHeard,
 		Silent,
-		"the runtime's last report is older than allowed: the cluster is off or disconnected, or its agent is not running",
-		"check the runtime: kubectl get pods -n kyma-system; if the cluster is gone: kubectl label kyma KYMA -n NAMESPACE kyma-pull.dev/runtime-gone=true, and delete the Kyma",
+		"the runtime's last report is older than allowed: the cluster is off or disconnected, or its agent is not " +
+			"running",
+		"check the runtime: kubectl get pods -n kyma-system; if the cluster is gone: kubectl label kyma KYMA -n " +
+			"NAMESPACE kyma-pull.dev/runtime-gone=true, and delete the Kyma",
 	},
 	{CommitHeld, Failing, "a Git commit is applied in part, so bundles are renewed without a change",
-		"see why: kubectl get configmap -n NAMESPACE kyma-pull-git -o yaml; then repair the commit, or set the branch back"},
+		"see why: kubectl get configmap -n NAMESPACE kyma-pull-git -o yaml; then repair the commit, or set the " +
+			"branch back"},
 	{PublisherAbsent, Silent,
 		"no report of the reporting runtime was recorded for more than a day: no publisher reads its reports",
 		"check that the publisher is running and has the lease: kubectl get pods,lease -n NAMESPACE"},
@@ -170,7 +205,8 @@ var descriptions = []Description{
 		"set the clock of the runtime's nodes; if it is right, find the cause of the delay"},
 
 	{RuntimePinsUnreadable, Failing,
-		"the annotation kyma-pull.dev/pinned-versions of the runtime's own Kyma is invalid: its previous request stays in effect",
+		"the annotation kyma-pull.dev/pinned-versions of the runtime's own Kyma is invalid: its previous request " +
+			"stays in effect",
 		"correct it in the runtime: kubectl edit kyma default -n kyma-system"},
 	{ObjectRefused, Failing, "the runtime's API server refuses objects of the bundle, such as the catalog or Manifests",
 		"fix the cause in the message in the runtime, such as an admission policy or a quota"},
@@ -183,16 +219,19 @@ var descriptions = []Description{
 		"request fewer modules in the runtime's Kyma",
 	},
 	{AgentRolledBack, Failing, "the agent's new image failed its trial and was rolled back",
-		"see its log; then set or remove the image: --agent-image, or the annotation kyma-pull.dev/agent-image of the Kyma"},
+		"see its log; then set or remove the image: --agent-image, or the annotation kyma-pull.dev/agent-image of " +
+			"the Kyma"},
 	{AgentOutdated, Failing, "the agent does not support all features of its bundle: those parts are left out",
-		"upgrade the agent: its chart, --agent-image, or the annotation kyma-pull.dev/agent-image of the Kyma; docs/guides/upgrade-and-skew.md"},
+		"upgrade the agent: its chart, --agent-image, or the annotation kyma-pull.dev/agent-image of the Kyma; " +
+			"docs/guides/upgrade-and-skew.md"},
 	{TakeoverWaits, Failing, "the takeover of the runtime from lifecycle-manager is blocked",
 		"see its progress: kcp-publisher takeover status KYMA"},
 
 	{ModuleImmutable, Failing, "the new version changes immutable fields, so objects must be recreated",
 		"allow it with the annotation kyma-pull.dev/recreate in the module, or keep the fields as they are"},
 	{ModuleConflict, Failing, "objects of the module already exist and have another owner",
-		"delete or rename them, or hand them over in the runtime with the annotation kyma-pull.dev/adopt that the message names"},
+		"delete or rename them, or hand them over in the runtime with the annotation kyma-pull.dev/adopt that the " +
+			"message names"},
 	{ModuleForbidden, Failing, "the service account that installs the module lacks a right",
 		"grant it in the runtime; which rights a module needs: docs/guides/rights.md"},
 	{ModuleProtected, Failing, "the module contains protected objects, such as the agent's own",
@@ -200,11 +239,13 @@ var descriptions = []Description{
 	{ModuleKindUnknown, Failing, "the module has objects of a kind that the runtime does not serve",
 		"first install the CustomResourceDefinition, or upgrade the runtime's Kubernetes"},
 	{ModuleImagePull, Failing, "an image of the module cannot be pulled: not found, or the credentials were rejected",
-		"see the pods in the runtime: kubectl get events -A --field-selector reason=Failed; and the image pull Secret: docs/guides/secrets.md"},
+		"see the pods in the runtime: kubectl get events -A --field-selector reason=Failed; and the image pull " +
+			"Secret: docs/guides/secrets.md"},
 	{ModuleImages, Failing, "the image rules could not be applied",
 		"correct the mirrors and image paths in the message"},
 	{ModuleContentMissing, Failing, "content of the module is missing in the runtime or damaged",
-		"check that the agent can read the module's repository; for a runtime without a network, import a complete file: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE"},
+		"check that the agent can read the module's repository; for a runtime without a network, import a complete " +
+			"file: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE"},
 	{ModuleContentBroken, Failing, "the content of the module cannot be read or rendered",
 		"correct the module's chart or manifests and release a new version"},
 	{ModuleApplyFailed, Failing, "the runtime's API server refuses an object of the module",
@@ -227,13 +268,15 @@ var descriptions = []Description{
 	{Unexplained, Failing, "the Kyma is in state Error or Warning, without a more specific situation",
 		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},
 	{DeletionOverdue, Failing, "the deletion of the Kyma takes longer than the publisher waits by default",
-		"check that the publisher is running, and which finalizers are left: kubectl get kyma KYMA -n NAMESPACE -o jsonpath={.metadata.finalizers}"},
+		"check that the publisher is running, and which finalizers are left: kubectl get kyma KYMA -n NAMESPACE -o " +
+			"jsonpath={.metadata.finalizers}"},
 	{DeletionWaits, Deleting, "the Kyma is deleted, and the runtime is removing its modules",
 		"wait; if the cluster is gone: kubectl label kyma KYMA -n NAMESPACE kyma-pull.dev/runtime-gone=true"},
 	{RegistryLost, Behind, "the registry lost the runtime's bundle or a part of it; it is being published again",
 		"find the cause of deletions in the registry, such as a garbage collection or a retention rule"},
 	{CarryPending, Behind, "the latest bundle must be carried to the runtime, or its report back",
-		"export it: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE, and import the report: kcp-publisher import-report FILE --to REGISTRY/PATH"},
+		"export it: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE, and import the report: kcp-publisher " +
+			"import-report FILE --to REGISTRY/PATH"},
 	{BundlePending, Behind, "the latest bundle was just published, and the runtime has not reported it yet",
 		"wait a minute"},
 	{ModuleProcessing, Behind, "the module is being installed, upgraded or removed",
@@ -242,13 +285,16 @@ var descriptions = []Description{
 	{NotReady, Behind, "the Kyma is not Ready, without a more specific situation",
 		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},
 	{CertificateExpired, Healthy,
-		"the agent's certificate has expired: its reports are still accepted, but a control plane that loses its data would not recognize the runtime",
-		"check why the agent's certificate requests do not arrive: kubectl logs -n kyma-system deploy/skr-agent; and that the publisher has the root's enrollment key: kcp-publisher keys show"},
+		"the agent's certificate has expired: its reports are still accepted, but a control plane that loses its " +
+			"data would not recognize the runtime",
+		"check why the agent's certificate requests do not arrive: kubectl logs -n kyma-system deploy/skr-agent; and " +
+			"that the publisher has the root's enrollment key: kcp-publisher keys show"},
 	{
 		CertificateExpiresSoon,
 		Healthy,
 		"the agent's certificate was not renewed in time: less than a third of its validity is left",
-		"check why the agent's certificate requests do not arrive: kubectl logs -n kyma-system deploy/skr-agent; and that the publisher has the root's enrollment key: kcp-publisher keys show",
+		"check why the agent's certificate requests do not arrive: kubectl logs -n kyma-system deploy/skr-agent; and " +
+			"that the publisher has the root's enrollment key: kcp-publisher keys show",
 	},
 	{WatcherNotServed, Healthy, "the runtime does not watch the resources of all Watchers",
 		"correct the Watcher that the message names"},
@@ -256,18 +302,22 @@ var descriptions = []Description{
 		WindowMissing,
 		Healthy,
 		"an upgrade requires downtime, and the schedule has no maintenance window that is long enough",
-		"configure a longer window, or let its Kyma in KCP skip them: spec.skipMaintenanceWindows; docs/guides/maintenance.md",
+		"configure a longer window, or let its Kyma in KCP skip them: spec.skipMaintenanceWindows; " +
+			"docs/guides/maintenance.md",
 	},
 	{WindowAwaited, Healthy, "an upgrade requires downtime and waits for its maintenance window",
 		"wait, or let its Kyma in KCP skip windows: spec.skipMaintenanceWindows"},
 	{RolloutTookBack, Healthy, "a rollout failed or was undone and rolled the runtime back to its last good version",
-		"see why: kcp-publisher rollout show ROLLOUT; then promote a corrected version, or try it again: kcp-publisher rollout retry ROLLOUT"},
+		"see why: kcp-publisher rollout show ROLLOUT; then promote a corrected version, or try it again: " +
+			"kcp-publisher rollout retry ROLLOUT"},
 	{RolloutWithdrawn, Healthy, "a rollout was rolled back before the runtime was updated",
 		"no action needed; see why: kcp-publisher rollout show ROLLOUT"},
 	{RolloutStopped, Healthy, "a rollout was stopped before the runtime was updated",
-		"see why: kcp-publisher rollout show ROLLOUT; then promote a corrected version, or try it again: kcp-publisher rollout retry ROLLOUT"},
+		"see why: kcp-publisher rollout show ROLLOUT; then promote a corrected version, or try it again: " +
+			"kcp-publisher rollout retry ROLLOUT"},
 	{RolloutPaused, Healthy, "a rollout is paused or waits for an approval before the runtime's wave",
-		"see the reason: kcp-publisher rollout show ROLLOUT; then resume: kcp-publisher rollout resume ROLLOUT; or approve a wave: kcp-publisher rollout approve ROLLOUT WAVE"},
+		"see the reason: kcp-publisher rollout show ROLLOUT; then resume: kcp-publisher rollout resume ROLLOUT; or " +
+			"approve a wave: kcp-publisher rollout approve ROLLOUT WAVE"},
 	{RolloutHolds, Healthy, "a rollout is in progress and has not reached the runtime's wave",
 		"wait, or see its progress: kcp-publisher rollout show ROLLOUT"},
 	{ModuleRemark, Healthy, "the module is ready and has a remark",
@@ -276,12 +326,14 @@ var descriptions = []Description{
 	{RootExpiresSoon, "", "the root of trust expires within 30 days: agents then accept no bundles",
 		"renew it: kcp-publisher keys rotate"},
 	{CertificatesEnd, "", "certificates of reporting agents were not renewed in time: they have expired or expire soon",
-		"check that the publisher has the root's enrollment key: kcp-publisher keys show; then kcp-publisher why RUNTIME"},
+		"check that the publisher has the root's enrollment key: kcp-publisher keys show; then kcp-publisher why " +
+			"RUNTIME"},
 	{
 		VersionRejected,
 		"",
 		"a channel has a version that its last rollout stopped at or took back: no further runtime gets it",
-		"see why: kcp-publisher rollout show ROLLOUT; then promote another version, or try it again: kcp-publisher rollout retry ROLLOUT",
+		"see why: kcp-publisher rollout show ROLLOUT; then promote another version, or try it again: kcp-publisher " +
+			"rollout retry ROLLOUT",
 	},
 	{
 		TrainBlocked,

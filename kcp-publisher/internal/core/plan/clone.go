@@ -14,7 +14,8 @@ func Cloned(kyma *v1beta2.Kyma) error {
 	}
 	return reason.Errorf(
 		reason.CloneDetected,
-		"%s: stop the copy, then give the original another key: in it, delete Secret %s/skr-agent-key, apply the output of `kcp-publisher enroll %s` and restart the agent",
+		"%s: stop the copy, then give the original another key: in it, delete Secret %s/skr-agent-key and apply "+
+			"the output of `kcp-publisher enroll %s`",
 		s.Agent.Clone,
 		v1beta2.RuntimeNamespace,
 		RuntimeID(kyma),

@@ -15,8 +15,9 @@ import (
 // wireFields are the fields that need a feature, by their names in JSON: no other field of a bundle has one of these
 // names.
 var wireFields = map[string]bundle.Feature{
-	"takeover": bundle.FeatureTakeover, "inherited": bundle.FeatureTakeover, "imagePullSecret": bundle.FeatureImagePullSecret,
-	"namespaceLabels": bundle.FeatureNamespaceLabels,
+	"takeover": bundle.FeatureTakeover, "inherited": bundle.FeatureTakeover,
+	"imagePullSecret": bundle.FeatureImagePullSecret,
+	"namespaceLabels": bundle.FeatureNamespaceLabels, "nextRegistry": bundle.FeatureNextRegistry,
 }
 
 // refusedField returns a field that an agent without some features would refuse, or misunderstand, empty for none.
@@ -47,11 +48,15 @@ func annotated(annotation, value string) func(*v1beta2.ModuleTemplate) {
 
 // rich offers modules that need features and one that does not.
 func rich() *world {
-	w := newWorld().template("keda", "1.0.0").template("keda", "2.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
+	w := newWorld().template("keda", "1.0.0").
+		template("keda", "2.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
 		meta("keda", "regular=1.0.0", "fast=2.0.0").
 		template("serverless", "1.0.0").meta("serverless", "regular=1.0.0", "fast=1.0.0").
 		template("nats", "1.0.0").meta("nats", "regular=1.0.0", "fast=1.0.0").ask("keda").ask("serverless").ask("nats")
-	w.request.Settings = bundle.Settings{ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"}}
+	w.request.Settings = bundle.Settings{
+		ImagePullSecret: "pull", NamespaceLabels: map[string]string{"istio-injection": "enabled"},
+		NextRegistry: &bundle.NextRegistry{Location: "next.example/fleet"},
+	}
 	return w
 }
 
@@ -70,11 +75,15 @@ func TestAgentsWithAnySubsetOfFeaturesReadTheState(t *testing.T) {
 			last := resolveDrawn(rt, w) // by an agent that understood everything, and went back to an earlier version
 			w.request.Last = &last.State
 		}
-		w.request.Lacks = slices.DeleteFunc(bundle.AllFeatures(), func(bundle.Feature) bool { return rapid.Bool().Draw(rt, "has") })
+		w.request.Lacks = slices.DeleteFunc(bundle.AllFeatures(), func(bundle.Feature) bool {
+			return rapid.Bool().Draw(rt, "has")
+		})
 		if w.request.CheckTakeover() != nil {
 			return // nothing is written
 		}
-		w.request.Settings, _ = w.request.Settings.Without(func(f bundle.Feature) bool { return !slices.Contains(w.request.Lacks, f) })
+		w.request.Settings, _ = w.request.Settings.Without(func(f bundle.Feature) bool {
+			return !slices.Contains(w.request.Lacks, f)
+		})
 		result := resolveDrawn(rt, w)
 		data, err := bundle.EncodeDesiredState(result.State)
 		if err != nil {
@@ -106,7 +115,8 @@ func TestModuleForNewerAgentsStaysUnchanged(t *testing.T) {
 	if m := lastManifest(&result.State, "keda"); m == nil || m.Version != "1.0.0" {
 		t.Errorf("keda: %+v, want it kept at 1.0.0", m)
 	}
-	if len(result.State.Problems) != 1 || !strings.Contains(result.State.Problems[0].Message, "module keda: the agent is too old for recreate") ||
+	if len(result.State.Problems) != 1 ||
+		!strings.Contains(result.State.Problems[0].Message, "module keda: the agent is too old for recreate") ||
 		!slices.Equal(result.LeftOut, []bundle.Feature{bundle.FeatureRecreate}) {
 		t.Errorf("problems %+v, left out %v", result.State.Problems, result.LeftOut)
 	}
@@ -118,8 +128,10 @@ func TestModuleForNewerAgentsStaysUnchanged(t *testing.T) {
 	if result = w.resolve(t); lastManifest(&result.State, "keda") == nil || len(result.LeftOut) > 0 {
 		t.Errorf("an agent that understands everything: %v, left out %v", outline(result), result.LeftOut)
 	}
-	result = newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "teleport")).meta("keda", "regular=1.0.0").ask("keda").resolve(t)
-	if len(result.State.Problems) != 1 || !strings.Contains(result.State.Problems[0].Message, `this publisher does not know feature "teleport"`) {
+	result = newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "teleport")).
+		meta("keda", "regular=1.0.0").ask("keda").resolve(t)
+	if len(result.State.Problems) != 1 ||
+		!strings.Contains(result.State.Problems[0].Message, `this publisher does not know feature "teleport"`) {
 		t.Errorf("a feature that nobody knows: %+v", result.State.Problems)
 	}
 }

@@ -22,10 +22,6 @@ func TestReplaceReturnsNewAndChangedSubjects(t *testing.T) {
 	require.Equal(t, []string{"keda", "nats"}, memo.Replace(map[string]string{"nats": "waits", "keda": "waits"}))
 	require.Equal(t, []string{"keda"}, memo.Replace(map[string]string{"nats": "waits", "keda": "waits longer"}))
 	require.Empty(t, memo.Replace(map[string]string{"keda": "waits longer"}))
-	require.Equal(
-		t,
-		[]string{"nats"},
-		memo.Replace(map[string]string{"nats": "waits"}),
-		"a subject that returns is new",
-	)
+	require.Equal(t, []string{"nats"}, memo.Replace(map[string]string{"nats": "waits"}),
+		"a subject that returns is new")
 }

@@ -58,10 +58,12 @@ const loggedConnection = "connection"
 var (
 	connected = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_agent_notifications_connected",
-		Help: "Whether the agent is connected to the publisher's notifications (1) or only polls (0). Absent without a URL.", Leader: true,
+		Help: "Whether the agent is connected to the publisher's notifications (1) or only polls (0). Absent without " +
+			"a URL.", Leader: true,
 	})
 	received = measure.Counter(measure.Definition{
-		Name: "kyma_pull_agent_notifications_received_total", Help: "Received notifications of the publisher.", Leader: true,
+		Name: "kyma_pull_agent_notifications_received_total", Help: "Received notifications of the publisher.",
+		Leader: true,
 	})
 )
 
@@ -163,13 +165,8 @@ func (s *Subscription) ask() {
 
 // passOn requests pending polls within the limits until the context ends.
 func (s *Subscription) passOn(ctx context.Context) {
-	spacing, sustained := rate.NewLimiter(
-		rate.Every(pollSpacing),
-		1,
-	), rate.NewLimiter(
-		rate.Every(pollInterval),
-		pollsAtOnce,
-	)
+	spacing, sustained := rate.NewLimiter(rate.Every(pollSpacing), 1),
+		rate.NewLimiter(rate.Every(pollInterval), pollsAtOnce)
 	for {
 		select {
 		case <-ctx.Done():

@@ -17,9 +17,7 @@ import (
 // run runs a Subscription for a while by the test's clock. It returns the number of connections and the times of
 // requested polls.
 func run(
-	t *testing.T,
-	lasts time.Duration,
-	open func(ctx context.Context) (io.ReadCloser, error),
+	t *testing.T, lasts time.Duration, open func(ctx context.Context) (io.ReadCloser, error),
 ) (connections int64, polls []time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,14 +112,8 @@ func TestHostileEndpointCausesFewPolls(t *testing.T) {
 	} {
 		connections, polls := run(t, time.Hour, c.open)
 		if connections > c.connects || int64(len(polls)) > c.polls || connections == 0 {
-			t.Errorf(
-				"%s: %d connections and %d polls in an hour, at most %d and %d",
-				name,
-				connections,
-				len(polls),
-				c.connects,
-				c.polls,
-			)
+			t.Errorf("%s: %d connections and %d polls in an hour, at most %d and %d", name, connections, len(polls),
+				c.connects, c.polls)
 		}
 		for i := 1; i < len(polls); i++ {
 			if polls[i]-polls[i-1] < pollSpacing-time.Microsecond { // the limiter counts in floating point

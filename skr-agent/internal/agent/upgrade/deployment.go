@@ -91,12 +91,10 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	annotate(deployment, v1beta2.AnnotationProvenImage, step.Proven)
 	annotate(deployment, v1beta2.AnnotationFailedImage, step.Failed)
 	annotate(deployment, v1beta2.AnnotationFormerImages, step.Former)
-	annotate(
-		deployment,
-		v1beta2.AnnotationUnprovenStarts,
-		map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0],
-	)
-	if err := d.Client.Patch(ctx, deployment, client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	annotate(deployment, v1beta2.AnnotationUnprovenStarts,
+		map[bool]string{true: d.Pod + ":" + strconv.Itoa(step.Starts)}[step.Starts > 0])
+	if err := d.Client.Patch(ctx, deployment,
+		client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
 	return nil
@@ -111,7 +109,8 @@ func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
 	}
 	known := Known{
 		Set: set, Running: d.Running, Starts: max(starts, 0),
-		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage], Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
+		Proven: deployment.Annotations[v1beta2.AnnotationProvenImage],
+		Failed: deployment.Annotations[v1beta2.AnnotationFailedImage],
 		Former: deployment.Annotations[v1beta2.AnnotationFormerImages],
 	}
 	for _, c := range deployment.Status.Conditions {

@@ -52,17 +52,14 @@ func (k Known) former() []string {
 
 // leaving returns the replaced images after an upgrade from the set image to another one.
 func (k Known) leaving(image string) string {
-	former := slices.DeleteFunc(
-		append(k.former(), bundle.ImageDigest(k.Set)),
-		func(d string) bool { return d == bundle.ImageDigest(image) },
-	)
+	former := slices.DeleteFunc(append(k.former(), bundle.ImageDigest(k.Set)), func(d string) bool {
+		return d == bundle.ImageDigest(image)
+	})
 	return strings.Join(former[max(0, len(former)-maxFormer):], ",")
 }
 
 // without returns the replaced images without one that is set again because its successor failed.
 func (k Known) without(image string) string {
-	return strings.Join(
-		slices.DeleteFunc(k.former(), func(d string) bool { return d == bundle.ImageDigest(image) }),
-		",",
-	)
+	return strings.Join(slices.DeleteFunc(k.former(), func(d string) bool { return d == bundle.ImageDigest(image) }),
+		",")
 }

@@ -82,11 +82,8 @@ func TestOlderImageNeedsANamedRollback(t *testing.T) {
 		if (got == "") != (c.kept == "") || !strings.Contains(got, c.kept) {
 			t.Errorf("%s: %q", name, got)
 		}
-		step := Round(
-			Known{Set: c.known.Set, Running: c.known.Set, Proven: c.known.Set, Former: c.known.Former},
-			c.want,
-			Trial,
-		)
+		step := Round(Known{Set: c.known.Set, Running: c.known.Set, Proven: c.known.Set, Former: c.known.Former},
+			c.want, Trial)
 		if (step.Set == c.known.Set) != (c.kept != "" || c.want.Image == "" || c.want.Image == c.known.Set) &&
 			name != "the image that is set" {
 			t.Errorf("%s: the agent sets %s", name, step.Set)

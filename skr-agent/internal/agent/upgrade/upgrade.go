@@ -118,5 +118,6 @@ func (k Known) Problem(w Wanted) string {
 	if w.Image == "" || k.Failed != w.Image {
 		return k.older(w)
 	}
-	return fmt.Sprintf("the agent rolled back its image %s, which failed, and runs %s", k.Failed, cmp.Or(k.Set, "another"))
+	return fmt.Sprintf("the agent rolled back its image %s, which failed, and runs %s", k.Failed,
+		cmp.Or(k.Set, "another"))
 }

@@ -35,40 +35,52 @@ func TestUnprovenImageIsAbandoned(t *testing.T) {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, well: Trial, want: Step{Set: "a", Proven: "a"},
 		},
 		"the old one waits for the new one's pods": {
-			known: Known{Set: "b", Running: "a", Proven: "a"}, wanted: "b", well: Trial, want: Step{Set: "b", Proven: "a"},
+			known: Known{Set: "b", Running: "a", Proven: "a"}, wanted: "b", well: Trial,
+			want: Step{Set: "b", Proven: "a"},
 		},
 		"the old one gives up a new one that does not get ready": {
-			known: Known{Set: "b", Running: "a", Proven: "a", Stuck: true}, wanted: "b", well: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{Set: "b", Running: "a", Proven: "a", Stuck: true}, wanted: "b", well: Trial,
+			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"a rolled back image is not retried": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "b", well: Trial, want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "b", well: Trial,
+			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"after an upgrade of the chart its image works first": {
-			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial - 1, want: Step{Set: "chart", Proven: "b"},
+			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial - 1,
+			want: Step{Set: "chart", Proven: "b"},
 		},
 		"and makes way for the bundle's when it has proven itself": {
-			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial, want: Step{Set: "b", Proven: "chart", Former: "chart"},
+			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", well: Trial, want: Step{
+				Set: "b", Proven: "chart", Former: "chart",
+			},
 		},
 		"one of the chart that does not work makes way too": {
-			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", overdue: true, want: Step{Set: "b", Proven: "b", Failed: "chart"},
+			known: Known{Set: "chart", Running: "chart", Proven: "b"}, wanted: "b", overdue: true,
+			want: Step{Set: "b", Proven: "b", Failed: "chart"},
 		},
 		"the next one is": {
-			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", well: Trial, want: Step{Set: "c", Proven: "a", Former: "a"},
+			known: Known{Set: "a", Running: "a", Proven: "a", Failed: "b"}, wanted: "c", well: Trial,
+			want: Step{Set: "c", Proven: "a", Former: "a"},
 		},
 		"a new one proves itself": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, wanted: "b", well: Trial, want: Step{Set: "b", Proven: "b"},
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, wanted: "b", well: Trial,
+			want: Step{Set: "b", Proven: "b"},
 		},
 		"starts of a new one count": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, start: true, want: Step{Set: "b", Proven: "a", Starts: 2},
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, start: true,
+			want: Step{Set: "b", Proven: "a", Starts: 2},
 		},
 		"one that starts again and again gives itself up": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: MaxStarts}, start: true, want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: MaxStarts}, start: true,
+			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"starts of a proven one do not count": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, start: true, want: Step{Set: "a", Proven: "a"},
 		},
 		"one that leads too long without doing its work gives itself up": {
-			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, overdue: true, want: Step{Set: "a", Proven: "a", Failed: "b"},
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 1}, overdue: true,
+			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
 		"not one that has proven itself in the meantime": {
 			known: Known{Set: "b", Running: "b", Proven: "b"}, overdue: true, want: Step{Set: "b", Proven: "b"},
@@ -83,7 +95,8 @@ func TestUnprovenImageIsAbandoned(t *testing.T) {
 			known: Known{Set: "a", Running: "a"}, start: true, want: Step{Set: "a"},
 		},
 		"a restart of the old one does not count for the new one": {
-			known: Known{Set: "b", Running: "a", Proven: "a", Starts: 1}, start: true, want: Step{Set: "b", Proven: "a", Starts: 1},
+			known: Known{Set: "b", Running: "a", Proven: "a", Starts: 1}, start: true,
+			want: Step{Set: "b", Proven: "a", Starts: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

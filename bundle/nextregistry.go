@@ -1,0 +1,79 @@
+package bundle
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/distribution/reference"
+)
+
+// NextRegistry announces the location and the CA certificates of the fleet's registry before they change, so that no
+// runtime needs a visit. Agents use both in addition to those of their installation.
+type NextRegistry struct {
+	// Location is HOST[:PORT]/PATH, empty for no other location. Agents also look for bundles there, and report to the
+	// location of their newest bundle.
+	Location string `json:"location,omitempty"`
+	// CA is a PEM bundle of CA certificates for registries, empty for none.
+	CA string `json:"ca,omitempty"`
+}
+
+// Limits of NextRegistry.
+const (
+	maxLocationBytes = 512
+	// MaxCABytes bounds the PEM text, and maxCACertificates the certificates in it.
+	MaxCABytes        = 64 << 10
+	maxCACertificates = 32
+)
+
+func (n *NextRegistry) check() error {
+	if n == nil {
+		return nil
+	}
+	if n.Location == "" && n.CA == "" {
+		return errors.New("next registry: want a location, a CA, or both")
+	}
+	if n.Location != "" {
+		name, err := reference.ParseNamed(n.Location + "/" + ContentRepository)
+		host, _, _ := strings.Cut(n.Location, "/")
+		if err != nil || !reference.IsNameOnly(name) || len(n.Location) > maxLocationBytes ||
+			!strings.ContainsAny(host, ".:") && host != "localhost" {
+			return fmt.Errorf(
+				"next registry: location %.300q: want HOST.DOMAIN/PATH or HOST:PORT/PATH without a scheme",
+				n.Location)
+		}
+	}
+	if n.CA == "" {
+		return nil
+	}
+	if err := checkCA(n.CA); err != nil {
+		return fmt.Errorf("next registry: CA: %w", err)
+	}
+	return nil
+}
+
+// checkCA returns an error for a text that is not a list of CA certificates in PEM.
+func checkCA(text string) error {
+	if len(text) > MaxCABytes {
+		return fmt.Errorf("%d bytes, at most %d", len(text), MaxCABytes)
+	}
+	rest, count := []byte(text), 0
+	for len(strings.TrimSpace(string(rest))) > 0 {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return errors.New("want certificates in PEM, and no other text")
+		}
+		if count++; count > maxCACertificates {
+			return fmt.Errorf("want at most %d certificates", maxCACertificates)
+		}
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("block %d is a %q: want a CERTIFICATE", count, Bounded(block.Type, MaxNoteBytes))
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("certificate %d: %w", count, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os/exec"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+)
+
+// helperPrefix begins the names of the programs that return credentials.
+const helperPrefix = "docker-credential-"
+
+// helpers are the fields of a docker config.json that name programs for credentials.
+//
+// Source: docker CLI, cli/config/configfile, and docker/docker-credential-helpers.
+type helpers struct {
+	// ByHost are the names of the programs for hosts, Store that for all others, without helperPrefix.
+	ByHost map[string]string `json:"credHelpers"`
+	Store  string            `json:"credsStore"`
+}
+
+// storedCredentials returns the credentials of a docker config.json: those in the file, or else those from the programs
+// that it names. It returns nil for an empty one.
+func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {
+	if len(dockerConfig) == 0 {
+		return nil, nil
+	}
+	file, err := credentials.NewMemoryStoreFromDockerConfig(dockerConfig)
+	if err != nil {
+		return nil, fmt.Errorf("docker config: %w", err)
+	}
+	var named helpers
+	if err := json.Unmarshal(dockerConfig, &named); err != nil {
+		return nil, fmt.Errorf("docker config: %w", err)
+	}
+	inFile := credentials.Credential(file)
+	return func(ctx context.Context, host string) (auth.Credential, error) {
+		found, err := inFile(ctx, host)
+		if err != nil || found != auth.EmptyCredential {
+			return found, err
+		}
+		helper, required := named.ByHost[host]
+		if !required {
+			// Docker Desktop writes a program for all hosts that exists only on the machine of the user.
+			if helper = named.Store; helper != "" {
+				if _, err := exec.LookPath(helperPrefix + helper); err != nil {
+					return auth.EmptyCredential, nil
+				}
+			}
+		}
+		if helper == "" {
+			return auth.EmptyCredential, nil
+		}
+		found, err = credentials.Credential(credentials.NewNativeStore(helper))(ctx, host)
+		if err != nil {
+			return auth.EmptyCredential, fmt.Errorf("%s%s: %w", helperPrefix, helper, err)
+		}
+		return found, nil
+	}, nil
+}

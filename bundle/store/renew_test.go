@@ -1,0 +1,184 @@
+package store
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// newAuthority returns a CA certificate in PEM that signed nothing.
+func newAuthority(t *testing.T) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// tlsRegistry is a registry without content, and its CA certificate in PEM.
+func tlsRegistry(t *testing.T) (host string, authority []byte) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	server.Config.ErrorLog = nil
+	return strings.TrimPrefix(server.URL, "https://"),
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+}
+
+// trusts reports whether a request reaches the registry.
+func trusts(t *testing.T, registries *Registries, host string) bool {
+	t.Helper()
+	repository, err := registries.Repository(host + "/fleet/content")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Head(t.Context(), repository, "latest")
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return true
+	case err != nil && strings.Contains(err.Error(), "unknown authority"):
+		return false
+	}
+	t.Fatalf("HEAD: %v", err)
+	return false
+}
+
+func TestAnnouncedAuthorityIsTrustedUntilItIsWithdrawn(t *testing.T) {
+	host, authority := tlsRegistry(t)
+	registries, err := NewRegistries(Access{NoRetry: true, CA: newAuthority(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		name      string
+		announced []byte
+		want      bool
+	}{
+		{"nothing announced", nil, false},
+		{"announced", authority, true},
+		{"announced with another", append(newAuthority(t), authority...), true},
+		{"withdrawn", nil, false},
+	} {
+		if err := registries.TrustAlso(step.announced); err != nil {
+			t.Fatal(err)
+		}
+		if got := trusts(t, registries, host); got != step.want {
+			t.Errorf("%s: trusted is %t", step.name, got)
+		}
+	}
+	if err := registries.TrustAlso([]byte("hello")); err == nil {
+		t.Error("a text without a certificate is accepted")
+	}
+}
+
+func TestCredentialsAndAuthoritiesAreReadAgain(t *testing.T) {
+	host, authority := tlsRegistry(t)
+	config := func(password string) []byte {
+		return fmt.Appendf(nil, `{"auths":{%q:{"username":"one","password":%q}}}`, host, password)
+	}
+	now := time.Now()
+	var renewed Access
+	var failure error
+	registries, err := NewRegistries(Access{
+		NoRetry: true, CA: newAuthority(t), DockerConfig: config("old"),
+		Renew: func() (Access, error) { return renewed, failure },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name, password string, trusted bool) {
+		t.Helper()
+		found, err := registries.credential(t.Context(), host)
+		if err != nil || found.Password != password {
+			t.Errorf("%s: the password is %q, %v, want %q", name, found.Password, err, password)
+		}
+		if got := trusts(t, registries, host); got != trusted {
+			t.Errorf("%s: trusted is %t", name, got)
+		}
+	}
+	renewed = Access{CA: authority, DockerConfig: config("new")}
+	registries.renew(now)
+	check("too early", "old", false)
+	now = now.Add(2 * renewEvery)
+	failure = errors.New("file is missing")
+	registries.renew(now)
+	check("a file is missing", "old", false)
+	failure, now = nil, now.Add(2*renewEvery)
+	registries.renew(now)
+	check("new files", "new", true)
+	renewed, now = Access{CA: []byte("incompl"), DockerConfig: []byte("{")}, now.Add(2*renewEvery)
+	registries.renew(now)
+	check("incomplete files", "new", true)
+}
+
+func TestHostWithoutCredentialsUsesThoseOfItsLender(t *testing.T) {
+	registries, err := NewRegistries(Access{DockerConfig: []byte(
+		`{"auths":{"old.example":{"username":"one","password":"a"},"own.example":{"username":"two","password":"b"}}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	registries.Lend("new.example:5000", "old.example")
+	registries.Lend("own.example", "old.example")
+	for host, want := range map[string]string{
+		"old.example": "one", "new.example:5000": "one", "own.example": "two", "other.example": "",
+	} {
+		if found, err := registries.credential(t.Context(), host); err != nil || found.Username != want {
+			t.Errorf("%s: user %q, %v, want %q", host, found.Username, err, want)
+		}
+	}
+}
+
+func TestCredentialsComeFromHelpers(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/sh\nread host\necho \"{\\\"ServerURL\\\":\\\"$host\\\"," +
+		"\\\"Username\\\":\\\"AWS\\\",\\\"Secret\\\":\\\"for $host\\\"}\"\n"
+	if err := os.WriteFile(filepath.Join(dir, helperPrefix+"there"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	const inFile = `"auths":{"file.example":{"username":"one","password":"a"}}`
+	for name, c := range map[string]struct {
+		config, host, want, problem string
+	}{
+		"in the file":                  {`{` + inFile + `,"credsStore":"there"}`, "file.example", "a", ""},
+		"from the program of the host": {`{"credHelpers":{"h.example":"there"}}`, "h.example", "for h.example", ""},
+		"of another host":              {`{"credHelpers":{"h.example":"there"}}`, "other.example", "", ""},
+		"from the program for all":     {`{"credsStore":"there"}`, "h.example", "for h.example", ""},
+		"a missing program for all":    {`{"credsStore":"desktop"}`, "h.example", "", ""},
+		"a missing program of the host": {
+			`{"credHelpers":{"h.example":"gone"}}`, "h.example", "", helperPrefix + "gone",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			find, err := storedCredentials([]byte(c.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := find(t.Context(), c.host)
+			if found.Password != c.want || (err != nil) != (c.problem != "") ||
+				err != nil && !strings.Contains(err.Error(), c.problem) {
+				t.Errorf("got %q, %v, want %q, %q", found.Password, err, c.want, c.problem)
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAgentStartsAgainOnceItsBootstrapSecretChanged(t *testing.T) {
+	type answer struct {
+		again bool
+		err   error
+	}
+	for name, c := range map[string]struct {
+		first, changed bool
+		answer         answer
+		read, restarts int
+	}{
+		"nothing changed":               {read: 0},
+		"a watch reported a change":     {changed: true, answer: answer{again: true}, read: 1, restarts: 1},
+		"the same content was applied":  {changed: true, read: 1},
+		"it changed before the lease":   {first: true, answer: answer{again: true}, read: 1, restarts: 1},
+		"the first round of an agent":   {first: true, read: 1},
+		"the new content is not usable": {changed: true, answer: answer{err: errors.New("token: invalid")}, read: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			read, restarts := 0, 0
+			a := New(Options{
+				Enrolled: func(context.Context) (bool, error) { read++; return c.answer.again, c.answer.err },
+				Restart:  func() { restarts++ },
+			})
+			a.enrolled.Store(c.changed)
+			require.Equal(t, c.restarts > 0, a.enrolledAgain(t.Context(), logr.Discard(), c.first))
+			require.Equal(t, []int{c.read, c.restarts}, []int{read, restarts})
+			require.Equal(t, c.answer.err != nil, a.enrolled.Load(), "an unusable content is read again")
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package pull
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// A fleet's registry can move: the settings of a bundle announce the next location, and the agent then also looks for
+// bundles there. It uses the location of the newest bundle, and keeps it after a restart.
+
+// location is the location in use.
+type location struct {
+	used store.Store
+	// next is the location that the bundle in force announces, nil for none.
+	next store.Store
+	// skipped contains the time until which a location without an answer is not tried again, by its name.
+	skipped map[string]time.Time
+	// patience limits the time for another location than the one in use.
+	patience time.Duration
+}
+
+const (
+	otherPatience = 10 * time.Second
+	// skipOther is the time after which another location that did not answer is tried again.
+	skipOther = 10 * time.Minute
+)
+
+// savedLocation is the location in use, as the saved state contains it. It applies as long as the installation names
+// the same location: an operator who enrolls the runtime again chooses the location.
+type savedLocation struct {
+	Installed string `json:"installed"`
+	Used      string `json:"used"`
+}
+
+// Location returns the location that bundles are read from and reports are written to.
+func (p *Puller) Location() store.Store { return p.location.used }
+
+func (p *Puller) savedLocation() []byte {
+	if p.location.used.String() == p.Place.String() {
+		return nil
+	}
+	data, _ := json.Marshal(savedLocation{Installed: p.Place.String(), Used: p.location.used.String()})
+	return data
+}
+
+func (p *Puller) restoreLocation(state map[string][]byte) error {
+	p.location.used = p.Place
+	if len(state[stateLocation]) == 0 {
+		return nil
+	}
+	var saved savedLocation
+	err := json.Unmarshal(state[stateLocation], &saved)
+	if err == nil && saved.Installed == p.Place.String() {
+		var used store.Store
+		if used, err = p.open(saved.Used); err == nil {
+			p.location.used = used
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateLocation, err)
+	}
+	return nil
+}
+
+// open opens another location than the installation's. Its host gets the credentials for the installation's host if it
+// has none of its own.
+func (p *Puller) open(name string) (store.Store, error) {
+	other, err := p.openStore(name, p.Registries)
+	if err != nil {
+		return nil, err
+	}
+	hostOf := func(s store.Store) string {
+		host, _, _ := strings.Cut(s.String(), "/")
+		return host
+	}
+	p.Registries.Lend(hostOf(other), hostOf(p.Place))
+	return other, nil
+}
+
+// announced applies the next registry of the bundle in force. A location that is a folder does not move.
+func (p *Puller) announced() error {
+	if p.Registries == nil || store.IsLayout(p.Place) {
+		return nil
+	}
+	p.location.next = nil
+	next := p.current.State.Settings.NextRegistry
+	if next == nil {
+		return p.Registries.TrustAlso(nil)
+	}
+	if err := p.Registries.TrustAlso([]byte(next.CA)); err != nil {
+		return err
+	}
+	if next.Location == "" {
+		return nil
+	}
+	var err error
+	p.location.next, err = p.open(next.Location)
+	return err
+}
+
+// Pull reads the registry and accepts a newer bundle. It reports whether the bundle in force changed. The error is a
+// *bundle.Refusal, or that of reading the registry. Both keep the bundle in force.
+//
+// While a move is announced, it also reads the other locations. A location with a newer bundle is used from then on, and
+// so is one with the bundle in force if the location in use has no acceptable bundle. Only refusals of the location in
+// use count, because the other ones can contain an old copy.
+func (p *Puller) Pull(ctx context.Context) (bool, error) {
+	changed, err := p.pull(ctx)
+	if changed || ctx.Err() != nil {
+		return changed, err
+	}
+	used, failed := p.location.used, err != nil
+	for _, other := range p.others(failed) {
+		if changed, ok := p.pullFrom(ctx, other, failed); ok {
+			return changed, nil
+		}
+	}
+	p.location.used = used
+	return false, err
+}
+
+// others returns the locations besides the one in use. Without a failure it omits those that did not answer recently.
+func (p *Puller) others(failed bool) []store.Store {
+	var all []store.Store
+	for _, s := range []store.Store{p.location.next, p.Place} {
+		if s == nil || s.String() == p.location.used.String() ||
+			slices.ContainsFunc(all, func(o store.Store) bool { return o.String() == s.String() }) ||
+			!failed && p.Now().Before(p.location.skipped[s.String()]) {
+			continue
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// pullFrom reads another location. ok reports that the location is used from now on.
+func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (changed, ok bool) {
+	limited, cancel := context.WithTimeout(ctx, p.location.patience)
+	defer cancel()
+	used, refused := p.location.used, slices.Clone(p.refused)
+	p.location.used = other
+	changed, err := p.pull(limited)
+	if err == nil && (changed || failed) {
+		if !changed {
+			err = p.Save(ctx) // a newer bundle was saved together with the location
+		}
+		if err == nil {
+			p.location.skipped = nil
+			return changed, true
+		}
+	}
+	p.location.used, p.refused = used, refused
+	if err != nil && limited.Err() != nil {
+		if p.location.skipped == nil {
+			p.location.skipped = map[string]time.Time{}
+		}
+		p.location.skipped[other.String()] = p.Now().Add(skipOther)
+	}
+	return false, false
+}

@@ -1,0 +1,205 @@
+package pull
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+)
+
+// place is a location with a name, whose registry can be down.
+type place struct {
+	store.Store
+	name string
+	// down refuses connections, and hangs does not answer.
+	down, hangs bool
+	reads       int
+}
+
+func newPlace(t *testing.T, name string) *place {
+	t.Helper()
+	folder, err := store.Open(store.LayoutScheme+t.TempDir(), nil)
+	require.NoError(t, err)
+	return &place{Store: folder, name: name}
+}
+
+func (p *place) String() string { return p.name }
+
+func (p *place) Reading(ctx context.Context, repository string) (store.Reader, error) {
+	p.reads++
+	switch {
+	case p.hangs:
+		<-ctx.Done()
+		return nil, ctx.Err()
+	case p.down:
+		return nil, errors.New("connection refused")
+	}
+	return p.Store.Reading(ctx, repository)
+}
+
+// moving is a fleet whose registry moves.
+type moving struct {
+	*world
+	before, after *place
+}
+
+func newFakeClient(t *testing.T) client.Client {
+	t.Helper()
+	known := runtime.NewScheme()
+	require.NoError(t, errors.Join(scheme.AddToScheme(known), v1beta2.AddToScheme(known)))
+	return fake.NewClientBuilder().WithScheme(known).Build()
+}
+
+func newMoving(t *testing.T) moving {
+	t.Helper()
+	registries, err := store.NewRegistries(store.Access{})
+	require.NoError(t, err)
+	m := moving{
+		world:  &world{T: t, rootKey: newKey(t), namespace: "kyma-system", registries: registries},
+		before: newPlace(t, "before.example/fleet"), after: newPlace(t, "after.example/fleet"),
+	}
+	m.client = newFakeClient(t)
+	m.open = func(name string, _ *store.Registries) (store.Store, error) {
+		for _, p := range []*place{m.before, m.after} {
+			if p.name == name {
+				return p, nil
+			}
+		}
+		return nil, errors.New("no such location")
+	}
+	m.newFleet()
+	m.place = m.before
+	require.NoError(t, store.PushRoot(t.Context(), m.before, m.root))
+	m.restart()
+	return m
+}
+
+// announce adds the next location to the settings of the next bundles.
+func (m moving) announce() { m.settings.NextRegistry = &bundle.NextRegistry{Location: m.after.name} }
+
+// pushTo publishes the next bundle to a location.
+func (m moving) pushTo(p *place) {
+	m.Helper()
+	m.place = p
+	m.publish()
+	m.place = m.before
+}
+
+func (m moving) pull(wantChanged bool, at *place) {
+	m.Helper()
+	changed, err := m.puller.Pull(m.Context())
+	require.NoError(m, err)
+	require.Equal(m, wantChanged, changed)
+	require.Equal(m, at.name, m.puller.Location().String())
+	require.Empty(m, m.puller.Refused())
+}
+
+func TestAgentFollowsARegistryThatMoves(t *testing.T) {
+	m := newMoving(t)
+	m.pushTo(m.before)
+	m.pull(true, m.before)
+	m.announce()
+	m.pushTo(m.before)
+	m.pull(true, m.before)
+	m.pull(false, m.before)
+
+	m.pushTo(m.after)
+	m.pull(true, m.after)
+	m.restart()
+	m.pull(false, m.after)
+	require.Equal(t, m.sequence, m.puller.Current().Statement.Predicate.Sequence)
+
+	m.before.down = true
+	m.pushTo(m.after)
+	m.pull(true, m.after)
+
+	// The operator forgets to enroll the runtime with the new location before the announcement ends.
+	m.settings.NextRegistry = nil
+	m.pushTo(m.after)
+	m.pull(true, m.after)
+	m.restart()
+	m.pull(false, m.after)
+
+	m.before.down, m.after.down = false, true
+	m.pushTo(m.before)
+	m.pull(true, m.before)
+}
+
+func TestOldCopyInTheFormerRegistryIsNoRefusal(t *testing.T) {
+	m := newMoving(t)
+	m.announce()
+	m.pushTo(m.before)
+	m.pull(true, m.before)
+	m.pushTo(m.after)
+	m.pull(true, m.after)
+	var state corev1.Secret
+	name := client.ObjectKey{Namespace: m.namespace, Name: StateSecret}
+	require.NoError(t, m.client.Get(t.Context(), name, &state))
+	delete(state.Data, stateLocation)
+	require.NoError(t, m.client.Update(t.Context(), &state))
+	m.restart()
+	require.Equal(t, m.before.name, m.puller.Location().String(), "nothing names the location in use")
+	m.pull(false, m.after)
+}
+
+func TestNewInstallationChoosesTheLocation(t *testing.T) {
+	m := newMoving(t)
+	m.announce()
+	m.pushTo(m.before)
+	m.pull(true, m.before)
+	m.pushTo(m.after)
+	m.pull(true, m.after)
+	third := newPlace(t, "third.example/fleet")
+	m.place = third
+	m.restart()
+	require.Equal(t, third.name, m.puller.Location().String())
+}
+
+func TestOtherLocationThatHangsIsSeldomRead(t *testing.T) {
+	m := newMoving(t)
+	m.puller.location.patience = time.Millisecond
+	m.announce()
+	m.pushTo(m.before)
+	m.after.hangs = true
+	m.pull(true, m.before)
+	for range 5 {
+		m.pull(false, m.before)
+	}
+	require.Equal(t, 1, m.after.reads)
+	m.now = m.now.Add(skipOther + time.Second)
+	m.pull(false, m.before)
+	require.Equal(t, 2, m.after.reads)
+
+	m.before.down, m.after.hangs = true, false
+	m.pushTo(m.after)
+	m.puller.location.patience = otherPatience
+	m.pull(true, m.after)
+}
+
+func TestFoldersDoNotMove(t *testing.T) {
+	w := &world{T: t, rootKey: newKey(t), namespace: "kyma-system"}
+	w.client = newFakeClient(t)
+	w.newFleet()
+	var err error
+	w.place, err = store.Open(store.LayoutScheme+t.TempDir(), nil)
+	require.NoError(t, err)
+	require.NoError(t, store.PushRoot(t.Context(), w.place, w.root))
+	w.restart()
+	w.settings.NextRegistry = &bundle.NextRegistry{Location: "after.example/fleet"}
+	w.publish()
+	changed, err := w.puller.Pull(t.Context())
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, w.place.String(), w.puller.Location().String())
+}
