@@ -1,0 +1,143 @@
+package resolve
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+func TestCatalogShowsAvailableModules(t *testing.T) {
+	w := newWorld().template("open", "1.0.0").meta("open", "regular=1.0.0").
+		template("beta", "1.0.0").meta("beta", "regular=1.0.0").
+		edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).
+		template("inner", "1.0.0").meta("inner", "regular=1.0.0").
+		edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
+		template("blue", "1.0.0").meta("blue", "regular=1.0.0").edit(selecting("blue", v1beta2.True)).
+		template("must", "1.0.0").meta("must").edit(mandatoryMeta("1.0.0")).
+		template("must-too", "1.0.0", mandatory, described("must-too", "1.0.0")).
+		older("older", "older", "regular", "1.0.0").
+		older("older-beta", "older-beta", "regular", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True))
+	for name, c := range map[string]struct {
+		labels           []string
+		templates, metas string
+	}{
+		"A Kyma without labels sees what is open": {nil, "older open-1.0.0", "open"},
+		"A beta Kyma sees beta modules too": {
+			[]string{v1beta2.LabelBeta}, "beta-1.0.0 older older-beta open-1.0.0", "beta open"},
+		"An internal Kyma sees internal modules too": {
+			[]string{v1beta2.LabelInternal}, "inner-1.0.0 older open-1.0.0", "inner open",
+		},
+		"A selected Kyma sees the modules that select it": {
+			[]string{"blue"}, "blue-1.0.0 older open-1.0.0", "blue open",
+		},
+		"A label that nobody selects by shows nothing new": {[]string{"green"}, "older open-1.0.0", "open"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shown := w.labeled(c.labels...).resolve(t).Catalog
+			if got := names(shown.ModuleTemplates); got != c.templates {
+				t.Errorf("ModuleTemplates %q, want %q", got, c.templates)
+			}
+			if got := names(shown.ModuleReleaseMetas); got != c.metas {
+				t.Errorf("ModuleReleaseMetas %q, want %q", got, c.metas)
+			}
+		})
+	}
+}
+
+func names(entries []bundle.CatalogEntry) string {
+	var all []string
+	for _, e := range entries {
+		all = append(all, e.Name)
+	}
+	return strings.Join(all, " ")
+}
+
+func TestUnresolvedRequestsAreKnown(t *testing.T) {
+	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").
+		edit(mandatoryMeta("7.0.0"))
+	if got := w.resolve(t).Asked; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
+		t.Errorf("asked %v", got)
+	}
+}
+
+func TestNeedsAreTheComponentsThatResolveReads(t *testing.T) {
+	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
+	want := []Need{
+		{Ref: Ref{Component: prefix + "keda", Version: "1.0.0"}}, {
+			Ref: Ref{Component: prefix + "watch", Version: "2.0.0"},
+		},
+	}
+	if got := Needs(w.request, w.snapshot(t)); !slices.Equal(got, want) {
+		t.Errorf("needs %v, want %v", got, want)
+	}
+}
+
+func TestNoDocumentNamesItsRuntime(t *testing.T) {
+	w := usual()
+	w.request.Seed = w.request.Asked
+	w.request.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-secret", v1beta2.LabelInstanceID: "i-secret",
+		v1beta2.LabelGlobalAccountID: "g-secret",
+		v1beta2.LabelSubaccountID:    "s-secret", v1beta2.LabelBeta: v1beta2.True}
+	result := w.resolve(t)
+	documents := encoded(t, result)
+	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
+		if strings.Contains(string(blob.Bytes), "secret") {
+			t.Errorf("%s", blob.Bytes)
+		}
+	}
+	if labels := result.State.Kyma.Labels; labels[v1beta2.LabelBeta] != v1beta2.True ||
+		labels[v1beta2.LabelManagedBy] != v1beta2.ManagedByKyma ||
+		labels[v1beta2.LabelWatchedBy] != v1beta2.ManagedByKyma {
+		t.Errorf("the seed's labels are %v", result.State.Kyma.Labels)
+	}
+	w.request.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
+	if labels := w.resolve(t).State.Kyma.Labels; labels[v1beta2.LabelGlobalAccountID] != "g-secret" ||
+		labels[v1beta2.LabelSubaccountID] != "" || labels[v1beta2.LabelBeta] != v1beta2.True {
+		t.Errorf("the seed's labels with one that the operator carries are %v", labels)
+	}
+}
+
+func TestResolveDoesNotChangeItsRequest(t *testing.T) {
+	w := usual().ask("other").published(t)
+	w.request.Seed = w.request.Asked
+	before, err := json.Marshal(w.request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.askNothingBut("keda", unmanaged)
+	w.resolve(t)
+	w.request.Asked = w.request.Seed
+	if after, err := json.Marshal(w.request); err != nil || string(after) != string(before) {
+		t.Errorf("%v: got %s\nwant %s", err, after, before)
+	}
+}
+
+func TestRemovalsAreUnrequestedModules(t *testing.T) {
+	for name, c := range map[string]struct {
+		installed, asked []string
+		confirmed        map[string]bool
+		want             []string
+	}{
+		"Nothing installed leaves nothing to remove": {nil, []string{"a"}, nil, nil},
+		"What is asked for stays":                    {[]string{"a"}, []string{"a"}, nil, nil},
+		"What is not asked for goes, once and sorted": {
+			[]string{"c", "b", "c"}, []string{"a"}, nil, []string{"b", "c"},
+		},
+		"What was shown to be gone need not go again": {
+			[]string{"b", "c"}, nil, map[string]bool{"b": true}, []string{"c"},
+		},
+		"What was denied to be gone is told to go further": {
+			[]string{"b"}, nil, map[string]bool{"b": false}, []string{"b"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Removals(c.installed, c.asked, c.confirmed); !slices.Equal(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
