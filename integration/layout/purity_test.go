@@ -88,6 +88,20 @@ func TestAgentLinksFewPackages(t *testing.T) {
 	}
 }
 
+// A whole clientset adds 9 MB to the agent's program: the linker keeps the clients of all API groups.
+func TestAgentUsesNoWholeClientset(t *testing.T) {
+	linked := map[string]bool{}
+	for line := range strings.Lines(string(goList(t, "-deps", "./skr-agent"))) {
+		linked[strings.TrimSpace(line)] = true
+	}
+	for _, p := range packages(t) {
+		if linked[p.ImportPath] && slices.Contains(p.Imports, "k8s.io/client-go/kubernetes") {
+			t.Errorf("%s imports k8s.io/client-go/kubernetes: use the client of one API group, such as typed/core/v1",
+				p.ImportPath)
+		}
+	}
+}
+
 // matches reports whether an import path is the prefix or below it, except net/url.
 func matches(imported, prefix string) bool {
 	return imported != "net/url" &&

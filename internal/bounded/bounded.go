@@ -1,5 +1,5 @@
-// Package bounded captures the output of a child process up to a limit, and calls a function once the output exceeds
-// it.
+// Package bounded limits data from other programs: the captured output of a child process, and bodies of HTTP
+// responses.
 package bounded
 
 import "bytes"

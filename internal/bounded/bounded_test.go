@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestOnlyTheBeginningIsKept(t *testing.T) {
+func TestBufferKeepsTheBeginning(t *testing.T) {
 	told := 0
 	b := &Buffer{MaxBytes: 5, Full: func() { told++ }}
 	for _, text := range []string{"", "abc", "de"} {

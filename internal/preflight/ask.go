@@ -12,7 +12,9 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/discovery"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -20,27 +22,54 @@ import (
 
 // Cluster queries an API server. It changes nothing there: reviews of access are not stored.
 type Cluster struct {
-	clients *kubernetes.Clientset
-	times   *Times
+	clients
+	times *Times
 	// the cluster's name in messages
 	what string
+}
+
+// clients are the parts of a clientset that the checks use: the whole one adds 9 MB to the agent.
+type clients struct {
+	identity  authenticationclient.SelfSubjectReviewsGetter
+	rights    *authorizationclient.AuthorizationV1Client
+	discovery rest.Interface
+}
+
+func newClients(config *rest.Config) (clients, error) {
+	shared, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return clients{}, err
+	}
+	identity, err := authenticationclient.NewForConfigAndClient(config, shared)
+	if err != nil {
+		return clients{}, err
+	}
+	rights, err := authorizationclient.NewForConfigAndClient(config, shared)
+	if err != nil {
+		return clients{}, err
+	}
+	documents, err := discovery.NewDiscoveryClientForConfigAndClient(config, shared)
+	if err != nil {
+		return clients{}, err
+	}
+	return clients{identity, rights, documents.RESTClient()}, nil
 }
 
 // Connect prepares the client. It sends no request.
 func Connect(config *rest.Config, what string, times *Times) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.Wrap(times.Wrap)
-	clients, err := kubernetes.NewForConfig(config)
+	all, err := newClients(config)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", what, err)
 	}
-	return &Cluster{clients, times, what}, nil
+	return &Cluster{all, times, what}, nil
 }
 
 // Reachable returns whether the API server responds, and its time. The other checks require a reachable API server.
 func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
 	check := "API server of " + c.what
-	review, err := c.clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+	review, err := c.identity.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})
 	switch {
 	case apierrors.IsUnauthorized(err):
@@ -84,7 +113,7 @@ func (c *Cluster) Given(ctx context.Context, part string, permissions []Permissi
 func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permission, error) {
 	var denied []Permission
 	for _, p := range permissions {
-		review, err := c.clients.AuthorizationV1().SelfSubjectAccessReviews().
+		review, err := c.rights.SelfSubjectAccessReviews().
 			Create(ctx, p.review(), metav1.CreateOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("check permission to %s: %w", p, err)
@@ -102,18 +131,18 @@ func ActsAs(ctx context.Context, config *rest.Config, user string) Finding {
 	check := "ServiceAccount " + user
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user}
-	clients, err := kubernetes.NewForConfig(config)
+	account, err := newClients(config)
 	if err != nil {
 		return Fail(check, err.Error(), "")
 	}
-	_, err = clients.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
+	_, err = account.identity.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})
 	if err != nil {
 		return Fail(check, err.Error(),
 			"let the agent impersonate it, as charts/skr-agent/rbac/module-account.yaml does for kyma-system/modules")
 	}
 	namespace, _, _ := strings.Cut(strings.TrimPrefix(user, "system:serviceaccount:"), ":")
-	found, err := clients.AuthorizationV1().SelfSubjectRulesReviews().
+	found, err := account.rights.SelfSubjectRulesReviews().
 		Create(ctx, &authorizationv1.SelfSubjectRulesReview{
 			Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace},
 		}, metav1.CreateOptions{})
@@ -136,7 +165,7 @@ func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, wors
 		path := "/openapi/v3/apis/" + d.Group + "/" + d.Version
 		document, asked := documents[path]
 		if !asked {
-			document, err = c.clients.Discovery().RESTClient().Get().AbsPath(path).
+			document, err = c.discovery.Get().AbsPath(path).
 				SetHeader("Accept", "application/json").DoRaw(ctx)
 			if apierrors.IsNotFound(err) {
 				document, err = []byte("{}"), nil

@@ -69,7 +69,7 @@ func newTransport(dial func(context.Context, string, string) (net.Conn, error)) 
 // client returns a client for requests to a Service. It follows no redirects.
 func (p *Prober) client() *http.Client {
 	return &http.Client{
-		Transport:     limited{p.transport, maxBodyBytes},
+		Transport:     limited(p.transport, maxBodyBytes),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }

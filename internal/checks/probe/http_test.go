@@ -193,7 +193,7 @@ func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	return service
 }
 
-func TestServicesWithoutEndpointsAreUnknown(t *testing.T) {
+func TestServicesWithoutEndpointsAreInconclusive(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "outside"},

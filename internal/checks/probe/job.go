@@ -184,7 +184,7 @@ func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) s
 		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 	})
 	options := &corev1.PodLogOptions{TailLines: ptr.To(int64(logLines)), LimitBytes: ptr.To(int64(maxLogBytes))}
-	stream, err := p.clientset.CoreV1().Pods(job.Namespace).GetLogs(newest.Name, options).Stream(ctx)
+	stream, err := p.pods.Pods(job.Namespace).GetLogs(newest.Name, options).Stream(ctx)
 	if err != nil {
 		return "the Job failed: " + reason
 	}

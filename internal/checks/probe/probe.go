@@ -22,7 +22,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -65,7 +65,7 @@ type Subject struct {
 type Prober struct {
 	options   Options
 	cluster   client.Client
-	clientset kubernetes.Interface
+	pods      corev1client.PodsGetter
 	transport *http.Transport
 	apiServer []netip.AddrPort
 	env       *cel.Env
@@ -78,7 +78,7 @@ type Prober struct {
 // New returns a Prober. It connects to the API server only when it measures.
 func New(options Options) (*Prober, error) {
 	config := rest.CopyConfig(options.Config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited{next, maxAnswerBytes} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return limited(next, maxAnswerBytes) })
 	httpClient, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func New(options Options) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	clientset, err := kubernetes.NewForConfigAndClient(config, httpClient)
+	pods, err := corev1client.NewForConfigAndClient(config, httpClient)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func New(options Options) (*Prober, error) {
 		return nil, err
 	}
 	p := &Prober{
-		options: options, cluster: cluster, clientset: clientset, apiServer: apiServerOf(config), env: env,
+		options: options, cluster: cluster, pods: pods, apiServer: apiServerOf(config), env: env,
 		programs: map[string]cel.Program{}, addresses: map[string]addresses{},
 	}
 	p.transport = newTransport(store.InsideDialer(p.refuse))

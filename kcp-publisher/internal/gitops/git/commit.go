@@ -26,6 +26,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"github.com/go-git/go-git/v5/storage/memory"
+
+	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
 // Commit is one commit with the files below the path.
@@ -153,7 +155,7 @@ func (r *Repository) fetch(
 // unpacked reads a pack. It checks the size of its objects before it keeps any.
 func unpacked(from io.Reader) (storer.EncodedObjectStorer, error) {
 	var pack bytes.Buffer
-	if _, err := io.Copy(&pack, &cut{from, maxPackBytes}); err != nil {
+	if _, err := io.Copy(&pack, bounded.NewReader(from, maxPackBytes, errTooLarge)); err != nil {
 		return nil, err
 	}
 	if err := measure(pack.Bytes()); err != nil {

@@ -3,8 +3,6 @@ package git
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"net/http"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/format/packfile"
@@ -23,35 +21,6 @@ const (
 	maxFilesBytes = 128 << 20
 	maxDepth      = 32
 )
-
-// bounded fails responses that are larger than the limit.
-type bounded struct{ next http.RoundTripper }
-
-func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := b.next.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	response.Body = struct {
-		io.Reader
-		io.Closer
-	}{&cut{response.Body, maxPackBytes}, response.Body}
-	return response, nil
-}
-
-// cut is a reader that returns an error, not io.EOF, if there are more bytes than room.
-type cut struct {
-	from io.Reader
-	room int64
-}
-
-func (c *cut) Read(p []byte) (int, error) {
-	n, err := c.from.Read(p)
-	if c.room -= int64(n); c.room < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
-}
 
 var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a repository of its own",
 	maxPackBytes>>20)

@@ -25,6 +25,7 @@ import (
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
 // Options select a folder of one commit.
@@ -110,7 +111,10 @@ func (r *Repository) connectBy(protocol string) (err error) {
 		if web.TLSClientConfig, err = r.Credentials.tls(); err != nil {
 			return err
 		}
-		r.client = githttp.NewClient(&http.Client{Transport: bounded{web}, CheckRedirect: store.SameHostRedirects})
+		r.client = githttp.NewClient(&http.Client{
+			Transport:     bounded.Transport{Next: web, MaxBytes: maxPackBytes, TooLarge: errTooLarge},
+			CheckRedirect: store.SameHostRedirects,
+		})
 		r.rest = web.CloseIdleConnections
 		r.auth = r.Credentials.http()
 		return nil

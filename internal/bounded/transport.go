@@ -1,0 +1,52 @@
+package bounded
+
+import (
+	"io"
+	"net/http"
+)
+
+// Transport limits the bodies of responses. A larger body is an error, never a shortened response.
+type Transport struct {
+	Next http.RoundTripper
+	// MaxBytes limits each body, and TooLarge is the error of reading more.
+	MaxBytes int64
+	TooLarge error
+}
+
+// RoundTrip sends the request.
+func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.Next.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = struct {
+		io.Reader
+		io.Closer
+	}{NewReader(response.Body, t.MaxBytes, t.TooLarge), response.Body}
+	return response, nil
+}
+
+// NewReader returns a reader that fails with tooLarge, instead of io.EOF, once from has more bytes than the limit.
+func NewReader(from io.Reader, maxBytes int64, tooLarge error) io.Reader {
+	return &reader{from, maxBytes, tooLarge}
+}
+
+type reader struct {
+	from     io.Reader
+	left     int64
+	tooLarge error
+}
+
+func (r *reader) Read(into []byte) (int, error) {
+	if r.left < 0 {
+		return 0, r.tooLarge
+	}
+	if int64(len(into)) > r.left+1 {
+		into = into[:r.left+1]
+	}
+	n, err := r.from.Read(into)
+	if r.left -= int64(n); r.left < 0 {
+		return n, r.tooLarge
+	}
+	return n, err
+}
