@@ -165,22 +165,25 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	times := preflight.NewTimes(time.Now)
 	access := known.access
 	access.Observe = times.Wrap
-	place, registries, err := f.run.registry.Open("--location", known.location, access)
-	if err == nil {
-		err = store.Ping(ctx, place)
-	}
+	installed, registries, err := f.run.registry.Open("--location", known.location, access)
 	if err != nil {
 		return append(findings, preflight.Registry("registry", known.location, "", err))
 	}
-	findings = append(findings, preflight.Pass("registry", known.location+": answers"))
+	s := seen{known, thumbprint, uid}
+	puller := f.puller(reader, installed, registries, s)
+	restored := puller.Restore(ctx)
+	place := puller.Location() // the fleet's registry can have moved since the installation
+	if err := store.Ping(ctx, place); err != nil {
+		return append(findings, preflight.Registry("registry", place.String(), "", err))
+	}
+	findings = append(findings, preflight.Pass("registry", place.String()+": answers"))
 	if !store.IsLayout(place) {
 		ahead, sent := times.Ahead()
 		findings = append(findings, preflight.Clock("the registry", ahead, sent))
 	}
-	judged := f.judge(ctx, reader, place, registries, seen{known, thumbprint, uid})
-	findings = append(findings, judged...)
+	findings = append(findings, judge(ctx, puller, restored, s)...)
 	if f.write {
-		findings = append(findings, checkReporting(ctx, place, known.runtime))
+		findings = append(findings, checkReporting(ctx, puller.Location(), known.runtime))
 	}
 	return findings
 }

@@ -129,7 +129,7 @@ func TestEnrollmentIsJudgedByTheBundleAlone(t *testing.T) {
 	}
 }
 
-func TestAccountsOfModulesAreThoseThatRightsAreAskedFor(t *testing.T) {
+func TestRightsAreCheckedForTheAccountsOfModules(t *testing.T) {
 	asked := []preflight.Permission{
 		{Verb: "impersonate", Resource: "serviceaccounts", Name: "modules", Namespace: "kyma-system"},
 		{Verb: "watch", Group: "*", Resource: "*"},

@@ -35,13 +35,14 @@ type seen struct {
 	thumbprint, uid string
 }
 
-// judge reads the registry with the code of the agent's rounds, and with its key, cluster and state. It stores nothing.
-func (f *checkFlags) judge(
-	ctx context.Context, reader client.Client, place store.Store, registries *store.Registries, s seen,
-) []preflight.Finding {
-	puller := pull.New(pull.Options{
-		Mirrors: f.mirrors, Place: place, Registries: registries, Client: reader, Namespace: v1beta2.RuntimeNamespace,
-		Preview: true, Now: time.Now,
+// puller returns the code of the agent's rounds that reads the registry, with the agent's key, cluster and state. It
+// stores nothing.
+func (f *checkFlags) puller(
+	reader client.Client, installed store.Store, registries *store.Registries, s seen,
+) *pull.Puller {
+	return pull.New(pull.Options{
+		Mirrors: f.mirrors, Place: installed, Registries: registries, Client: reader,
+		Namespace: v1beta2.RuntimeNamespace, Preview: true, Now: time.Now,
 		Store: contentstore.New(reader, reader, v1beta2.RuntimeNamespace),
 		Trust: bundle.Trust{
 			Root:          s.known.root,
@@ -53,7 +54,10 @@ func (f *checkFlags) judge(
 		},
 		Replace: s.known.replace,
 	})
-	restored := puller.Restore(ctx)
+}
+
+// judge reads the registry. restored is the error of restoring the agent's state.
+func judge(ctx context.Context, puller *pull.Puller, restored error, s seen) []preflight.Finding {
 	changed, err := puller.Pull(ctx)
 	const renew = "sign a newer root of trust in the control plane, publish, and enroll the runtime again if it is " +
 		"far behind"
@@ -65,7 +69,8 @@ func (f *checkFlags) judge(
 	}
 	findings = append(findings, judgeRoots(puller.Refused())...)
 	unknown := s.unknown(restored)
-	findings = append(findings, judgeBundle(place.String(), s.known.runtime, unknown, puller.Current(), changed, err))
+	findings = append(findings, judgeBundle(
+		puller.Location().String(), s.known.runtime, unknown, puller.Current(), changed, err))
 	return append(findings, judgeEnrollment(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 

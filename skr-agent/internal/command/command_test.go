@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestCommandLinesThatAreWrongSayHow(t *testing.T) {
+func TestWrongCommandLinesNameTheMistake(t *testing.T) {
 	for name, c := range map[string]struct {
 		args string
 		code int

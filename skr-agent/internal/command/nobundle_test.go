@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestWhereARuntimeHasNoBundleTheOthersAreNamed(t *testing.T) {
+func TestErrorListsOtherRuntimesThatHaveABundle(t *testing.T) {
 	f := newFleet(t)
 	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release)) // for berlin
 	for runtime, want := range map[string]string{
@@ -25,7 +25,7 @@ func TestWhereARuntimeHasNoBundleTheOthersAreNamed(t *testing.T) {
 	}
 }
 
-func TestOfManyRuntimesSomeAreNamed(t *testing.T) {
+func TestMessageNamesSomeOfManyRuntimes(t *testing.T) {
 	e := &noBundle{runtime: "elsewhere", cause: store.ErrNotFound}
 	if text := e.Error(); text != "the registry has no bundle of runtime elsewhere" ||
 		!errors.Is(e, store.ErrNotFound) {
