@@ -130,7 +130,7 @@ func TestReportsWithInvalidCheckResultsAreRefused(t *testing.T) {
 	}
 }
 
-func TestMeasurementsAloneAreNoNewContentOfAReport(t *testing.T) {
+func TestMeasurementsAloneDoNotCauseAReport(t *testing.T) {
 	report := func(result v1beta2.CheckResult, value string, passes int32) Report {
 		outcome := v1beta2.CheckOutcome{Name: "latency", Result: result, Value: value}
 		checks := []ReportedCheck{{CheckOutcome: outcome, Passes: passes}}

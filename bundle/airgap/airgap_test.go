@@ -58,7 +58,7 @@ func written(t *testing.T, path string, layout Layout, packing Packing) ([]strin
 	return names, all
 }
 
-func TestSameLayoutHasTheSameBytesInEveryPacking(t *testing.T) {
+func TestLayoutHasTheSameBytesInEveryPacking(t *testing.T) {
 	layout := sampleLayout(20)
 	shuffled := Layout{slices.Clone(layout.References), slices.Clone(layout.Items)}
 	slices.Reverse(shuffled.References)
@@ -264,7 +264,7 @@ func TestVolumesAreSortedAndCounted(t *testing.T) {
 	}
 }
 
-func TestSizesAreReadAsPeopleWriteThem(t *testing.T) {
+func TestSizesAcceptCommonUnits(t *testing.T) {
 	for text, want := range map[string]int64{"4G": 4 << 30, "700M": 700 << 20, "512": 512, "": 0, "G": 0, "-1M": 0,
 		"9999999999G": 0} {
 		if got, err := ParseSize(text); got != want || (err == nil) != (want > 0) {

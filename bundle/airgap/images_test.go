@@ -55,7 +55,7 @@ func TestImagesAreWalkedWithinLimits(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		image bundle.Blob
-		found int // with the empty config, of which the walk needs no bytes
+		found int // includes the empty config, whose bytes the walk does not need
 		want  refusal.Reason
 	}{
 		"an image of Docker's":        {docker, 3, ""},

@@ -14,8 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestChainOfRootsIsFollowedInLimitedSteps: whoever has the root keys of one moment could else keep agents busy
-// for good.
+// TestChainOfRootsIsFollowedInLimitedSteps: a thief of the root keys could otherwise keep agents busy forever.
 func TestChainOfRootsIsFollowedInLimitedSteps(t *testing.T) {
 	m := trusttest.NewMaker(t)
 	first := m.First()

@@ -21,7 +21,7 @@ func manifestBlob(text string) bundle.Blob {
 	return bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte(text))
 }
 
-func TestManyMayTagInOneFolder(t *testing.T) {
+func TestConcurrentTagsInOneFolderAreKept(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "layout")
 	const writers, tags = 8, 20
 	var group sync.WaitGroup
@@ -234,7 +234,7 @@ func TestBatchWritesTheIndexRarely(t *testing.T) {
 	}
 }
 
-// BenchmarkPublishToAFolder pushes to as many runtimes as its name says.
+// BenchmarkPublishToAFolder pushes to the number of runtimes in its name.
 func BenchmarkPublishToAFolder(b *testing.B) {
 	for _, runtimes := range []int{250, 1000, 4000} {
 		b.Run(fmt.Sprint(runtimes), func(b *testing.B) {

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestUnreadableIsNotMissing: a publisher takes a runtime of which nothing is found for one that is new.
+// TestUnreadableIsNotMissing: a publisher treats a runtime without a bundle as a new one.
 func TestUnreadableIsNotMissing(t *testing.T) {
 	hex := digest.FromString("bundle").Encoded()
 	for name, damage := range map[string]func(layoutRepository) error{
@@ -121,7 +121,7 @@ func TestFilesOfALayoutAreReadToALimit(t *testing.T) {
 	}
 }
 
-// TestGrowingFileEndsAtTheLimit has one that says that it is empty.
+// TestGrowingFileEndsAtTheLimit reads a file whose size is 0 by the file system.
 func TestGrowingFileEndsAtTheLimit(t *testing.T) {
 	if _, _, err := readRegular("/proc/self/status", 10); err == nil ||
 		!strings.Contains(err.Error(), "larger than 10 bytes") {

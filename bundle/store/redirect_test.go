@@ -265,7 +265,7 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 	}
 }
 
-// TestRegistryOfAComponentIsUntrusted: what a public name resolves to is known only where the connection is made.
+// TestRegistryOfAComponentIsUntrusted: the address of a public name is only known at the connection.
 func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-func TestNewPlaceTakes(t *testing.T) {
+func TestNewPlaceAcceptsValidLocations(t *testing.T) {
 	for location, want := range map[string]struct{ text, name string }{
 		"registry.example/fleet":          {"registry.example/fleet", "registry.example/fleet/content"},
 		"registry.example:5000/a/b":       {"registry.example:5000/a/b", "registry.example:5000/a/b/content"},
@@ -52,7 +52,7 @@ func TestFolderWithoutItsSchemeIsNotARegistry(t *testing.T) {
 	}
 }
 
-func TestNewPlaceRefuses(t *testing.T) {
+func TestNewPlaceRefusesInvalidLocations(t *testing.T) {
 	for name, location := range map[string]string{
 		"nothing":                       "",
 		"a slash":                       "/",

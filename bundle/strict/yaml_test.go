@@ -37,7 +37,7 @@ func TestDangerousYAMLIsRefused(t *testing.T) {
 	}
 }
 
-func TestAliasesCountAsIfTheyWereWrittenOut(t *testing.T) {
+func TestAliasesCountWithTheirFullSize(t *testing.T) {
 	for in, want := range map[string]string{
 		"a: &a {x: 1}\nb: {<<: *a, y: 2}":       "",
 		"a: &a {x: 1}\nb: {<<: [*a, {z: 1}]}":   "",
@@ -66,7 +66,7 @@ func TestOrdinaryYAMLIsAccepted(t *testing.T) {
 	}
 }
 
-func TestAsManyDocumentsAsAllowedAreAccepted(t *testing.T) {
+func TestMaximumNumberOfDocumentsIsAccepted(t *testing.T) {
 	for _, in := range []string{"a: 1\n---\nb: 1", "a: 1\n---\nb: 1\n"} {
 		if err := YAML([]byte(in), Limits{Documents: 2}); err != nil {
 			t.Errorf("%q: %v", in, err)

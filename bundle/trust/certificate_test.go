@@ -175,7 +175,7 @@ func TestCertificateReplacesAForgottenKey(t *testing.T) {
 	trusttest.WantReason(t, err, refusal.Revoked)
 }
 
-// FuzzCertificates reads what a report shows before anybody knows who signed it.
+// FuzzCertificates reads certificates of reports before their signature is verified.
 func FuzzCertificates(f *testing.F) {
 	root, enroll := enrolled(f, "fleet-a")
 	agent := trusttest.NewSigner(f)

@@ -88,7 +88,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 	}
 }
 
-func TestPartsWithoutAMeaningAreRemarks(t *testing.T) {
+func TestPartsWithoutEffectAreWarnings(t *testing.T) {
 	policy, err := Parse([]byte(`{
 		"rules": [
 			{"match": {}, "windows": [{"begin": "2026-12-20T04:00:00Z", "end": "2026-12-13T08:00:00Z"}, {"begin": "2026-12-20T04:00:00Z", "end": "2026-12-21T04:00:00Z"}]},

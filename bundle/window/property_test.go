@@ -80,7 +80,7 @@ func inside(t *rapid.T, w Window, now time.Time) bool {
 	return on(local.Weekday()) && here >= from || on((local.Weekday()+6)%7) && here < until
 }
 
-func TestMomentsInsideAWindowAreInside(t *testing.T) {
+func TestTimesInsideAWindowAreInside(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		schedule := Schedule{Windows: rapid.SliceOfN(rapid.Custom(drawWindow), 1, 4).Draw(t, "windows")}
 		now := drawMoment(t, "now")

@@ -50,8 +50,8 @@ func changed(t *testing.T, at int, to byte) []byte {
 	return other
 }
 
-// Where an ELF header says for which machine it is, and of what type its first segment is, with values of both. Source:
-// System V ABI.
+// Offsets of the machine and of the type of the first segment in an ELF header, and values of both. Source: System V
+// ABI.
 const (
 	atMachine, machineAMD64, machineARM64, machineRISCV = 18, 0x3e, 0xb7, 0xf3
 	atSegment, segmentInterpreter                       = 64, 3
@@ -176,7 +176,7 @@ func TestProgramForAnotherPlatformIsRefused(t *testing.T) {
 	}
 }
 
-// The name without a version is what scripts had before names had one.
+// Scripts of before 0.1.0 use the name without a version.
 func TestImageHasTagsWithAndWithoutItsVersion(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "images"), t.TempDir()
 	require.NoError(t, os.WriteFile(from, changed(t, atMachine, machineARM64), 0o600))

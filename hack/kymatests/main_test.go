@@ -38,7 +38,7 @@ func TestEveryUpstreamTestHasARow(t *testing.T) {
 	}
 }
 
-func TestUnnamedTestsAndFlagsAreListed(t *testing.T) {
+func TestMissingTestsAndFlagsAreListed(t *testing.T) {
 	const source = "flag.StringVar(&f.Addr, \"addr\", \"\", \"\")\n" +
 		"flag.DurationVar(\n\t&f.Every,\n\t\"every\", 1, \"\")"
 	flags := flagsOf(source)

@@ -16,7 +16,7 @@ const modulePath = "github.com/kyma-pull/kyma-pull"
 func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")
-	// The name of a commit, so that what Go's cache has under it is never something else.
+	// A commit's name, so that Go's cache never has other content under it.
 	at := "v0.0.0-" +
 		strings.TrimSpace(ran(t, ".", "git", "-c", "core.abbrev=12", "log", "-1", "--date=format-local:%Y%m%d%H%M%S",
 			"--format=%cd-%h"))
@@ -36,7 +36,7 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 		".",
 	}
 	for file := range strings.Lines(ran(t, top, "git", "ls-tree", "-r", "--name-only", "HEAD")) {
-		// a module of its own is no part of this one
+		// a nested module is not part of this one
 		if nested, ok := strings.CutSuffix(strings.TrimSpace(file), "/go.mod"); ok {
 			archive = append(archive, ":(exclude)"+nested)
 		}
@@ -59,7 +59,7 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 	t.Setenv("GOBIN", bin)
 	t.Setenv("CGO_ENABLED", "0")
 	cache := strings.TrimSpace(ran(t, ".", "go", "env", "GOMODCACHE"))
-	t.Cleanup(func() { // of no use to anybody later
+	t.Cleanup(func() { // no later test uses it
 		for _, path := range []string{
 			filepath.Join(cache, modulePath+"@"+at),
 			filepath.Join(cache, "cache", "download", modulePath),

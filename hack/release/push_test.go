@@ -78,7 +78,7 @@ func TestPushUsesThePasswordOfTheEnvironment(t *testing.T) {
 }
 
 func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
-	t.Setenv("DOCKER_CONFIG", t.TempDir()) // nobody's logins
+	t.Setenv("DOCKER_CONFIG", t.TempDir()) // without credentials
 	r := packed(t, "0.3.0")
 	var err error
 	if r.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {

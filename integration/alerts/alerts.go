@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/assets"
 )
 
-// Case is what Prometheus has scraped, and which alerts fire then.
+// Case contains the series that Prometheus scraped, and the alerts that must then fire.
 type Case struct {
 	Name string
 	// Series are the values of time series, one a minute, in promtool's notation.
@@ -100,8 +100,8 @@ type unit struct {
 	Exprs    []expression `json:"promql_expr_test"`
 }
 
-// Check has promtool evaluate the rules of a file in all cases. The error says in which of them other alerts fire; dir
-// is for a file.
+// Check runs promtool with the rules of a file for all cases. The error names the cases in which other alerts fire. dir
+// is a folder for the file.
 func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	rules, err := filepath.Abs(rules)
 	if err != nil {
@@ -136,7 +136,7 @@ func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	return Promtool(ctx, "test", "rules", file)
 }
 
-// Scraped returns the project's series in what a program served, by name and labels in promtool's notation.
+// Scraped returns the project's series of a scrape, by name and labels in promtool's notation.
 func Scraped(exposition io.Reader) (map[string]float64, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(exposition)
@@ -159,8 +159,8 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 	return found, nil
 }
 
-// Changing returns series that have one scrape's values for some minutes, and then another's for as many; what the
-// first did not have is missing that long.
+// Changing returns series with the values of one scrape for some minutes, and then those of another for the same time.
+// A series that the first scrape lacks is missing for that time.
 func Changing(before, after map[string]float64, minutes int) map[string]string {
 	series := map[string]string{}
 	for name, value := range after {

@@ -111,7 +111,7 @@ func allReady(ctx context.Context, r *fleet.Runtime, names []string, version str
 	return nil
 }
 
-// idle is what an agent uses that has nothing to apply.
+// idle is the usage of an agent that has nothing to apply.
 type idle struct {
 	millicores float64
 	bytes      int64

@@ -50,7 +50,7 @@ type Push struct {
 	Refused error
 }
 
-// Said is a report that the registry accepted from a runtime.
+// Said is a report of a runtime that the registry accepted.
 type Said struct {
 	Runtime  string
 	Sequence int64

@@ -318,7 +318,7 @@ func TestReportFromTheFutureIsIgnored(t *testing.T) {
 }
 
 // A runtime that follows an older bundle is still a violation, and so is a status with an older bundle.
-func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
+func TestCheckerAllowsTwoLeadersForAWhile(t *testing.T) {
 	c, push := history()
 	c.TookLease(time.Second)
 	c.Pushed(2*time.Second, push("sim-5", 12, "1.0.0"))
@@ -351,7 +351,7 @@ func TestTwoLeadersMayPushAcrossEachOtherForAWhile(t *testing.T) {
 }
 
 // A count that does not change while nothing vanishes would hide that nothing is checked.
-func TestEveryLookForDeletionsCounts(t *testing.T) {
+func TestEveryCheckForDeletionsCounts(t *testing.T) {
 	c, _ := history()
 	before := c.Checks()[Kept]
 	c.Objects(1, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "d"})

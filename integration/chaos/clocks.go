@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// envClocks is the environment variable of the folder in which programs built by ShiftablePrograms find the seconds by
-// which their clocks are wrong.
+// envClocks names the environment variable with the folder of the files that shift the clocks of programs built by
+// ShiftablePrograms. Each file contains seconds.
 const envClocks = "CHAOS_CLOCKS"
 
 //go:embed testdata/shift.go

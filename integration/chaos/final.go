@@ -92,7 +92,7 @@ func Grown(before, now []Sample) (problems []string) {
 			}
 		}
 		if most.Role == "" {
-			continue // nobody said what such a program used before
+			continue // its earlier usage is unknown
 		}
 		if n.Bytes > 2*most.Bytes+moreBytes {
 			problems = append(problems,

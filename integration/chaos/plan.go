@@ -202,7 +202,7 @@ type generator struct {
 	random  *rand.Rand
 	shape   Shape
 	now     time.Duration
-	until   map[string]time.Duration // when what is under way ends, by what it is about
+	until   map[string]time.Duration // end of each fault that is under way, by its subject
 	serial  map[Kind]int
 	mailer  map[string]bool // runtimes that have the module that admins add and remove
 	extra   []string        // Kymas that were created and not deleted

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestStepsAboutTheSameWaitForEachOther(t *testing.T) {
+func TestStepsOnOneObjectWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var turns turns
 		var registry, other atomic.Int32

@@ -56,7 +56,7 @@ type stage struct {
 	registry *registry.Registry
 	repo     *repository
 	space    int64   // bytes that the registry may take
-	storage  *volume // nil where none can be mounted: then there is no disk that can be full
+	storage  *volume // nil if no volume can be mounted: then no disk can be full
 	cache    *volume
 	troubles troubles
 	tap      *tap
@@ -195,15 +195,15 @@ func release(version string) *v1beta2.ModuleReleaseMeta {
 	return sample.Release(scaler, sample.Scaler("").Component(), sample.Channel(channel, version))
 }
 
-// policy rolls out scaler in waves: canaries, none of which may fail, and then all others, none of which may be left
-// out.
+// policy rolls out scaler in waves: first canaries, where no runtime may fail, and then all others, where every runtime
+// is required.
 func policy() *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// A silent runtime keeps its place in the budget, so that the budget can be checked from outside. No clock is
-			// shifted by more.
+			// A silent runtime keeps its place in the budget, so that the budget can be checked from outside. No clock
+			// is shifted by more.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{

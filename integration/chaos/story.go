@@ -11,7 +11,7 @@ import (
 // Story is a readable log of a run.
 type Story struct {
 	began time.Time
-	live  io.Writer // gets every line at once; nil for nobody
+	live  io.Writer // gets every line at once; nil for no output
 
 	mu    sync.Mutex // guards the fields below
 	lines []line

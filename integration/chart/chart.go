@@ -1,5 +1,5 @@
-// Package chart renders the project's Helm charts as Helm does, for tests that review what they make and for scenarios
-// that live by it.
+// Package chart renders the project's Helm charts as Helm does, for tests of the charts and for scenarios that apply
+// the rendered objects.
 package chart
 
 import (
@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Release is a chart with what is said at its installation.
+// Release is a chart with the options of its installation.
 type Release struct {
 	// Dir is the chart's folder.
 	Dir             string
@@ -26,15 +26,15 @@ type Release struct {
 	Values          map[string]any
 }
 
-// Rendered is what a release consists of.
+// Rendered contains the objects and notes of a release.
 type Rendered struct {
 	// Templates are the texts of all templates that gave one, by file name.
 	Templates map[string]string
-	// Notes are what the user is told.
+	// Notes are the instructions that Helm prints.
 	Notes string
 }
 
-// Render returns what `helm install` makes of the templates for an empty cluster; what lies in crds/ is none. It fails
+// Render renders the templates as `helm install` does for an empty cluster, without the definitions in crds/. It fails
 // on values that the chart's schema refuses.
 func (r Release) Render() (Rendered, error) {
 	loaded, err := loader.LoadDir(r.Dir)

@@ -132,7 +132,7 @@ func TestRenderedChartsMatchTheReviewedFiles(t *testing.T) {
 	}
 }
 
-func TestHelmHasNothingToSayAgainstTheCharts(t *testing.T) {
+func TestHelmLintAcceptsTheCharts(t *testing.T) {
 	for name, r := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, message := range lint.All(r.Dir, r.Values, r.Namespace, true).Messages {
@@ -209,8 +209,7 @@ func part(name string) string {
 	return ""
 }
 
-// A pod that one Deployment's selector finds must be found by nobody else's, nor by a Service, a budget or a policy
-// that is for others.
+// A selector must match only the pods of its own Deployment, Service, budget or policy.
 func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
 	for name, r := range cases(t) {
 		objects := objectsOf(t, r)
@@ -237,7 +236,7 @@ func TestSelectorsOfAChartFindTheirOwnPodsOnly(t *testing.T) {
 	}
 }
 
-func TestContainersMayDoNothingThatTheyNeedNot(t *testing.T) {
+func TestContainersAreRestricted(t *testing.T) {
 	for name, r := range cases(t) {
 		t.Run(name, func(t *testing.T) {
 			for _, deployment := range deployments(t, objectsOf(t, r)) {
@@ -258,7 +257,7 @@ func TestContainersMayDoNothingThatTheyNeedNot(t *testing.T) {
 	}
 }
 
-// Whoever cannot have all rights shall not be able to take them by way of the agent's own Deployment.
+// An agent with limited rights must not be able to extend them through its own Deployment.
 func TestSelfUpgradeOfAgentsWithFewRightsIsOptIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		values map[string]any
@@ -283,7 +282,7 @@ func TestSelfUpgradeOfAgentsWithFewRightsIsOptIn(t *testing.T) {
 	}
 }
 
-// What speaks HTTP or has a port of its own is no use behind a policy that knows HTTPS alone.
+// An endpoint that uses HTTP or another port is blocked by a policy for HTTPS alone.
 func TestPoliciesOpenThePortsThatValuesName(t *testing.T) {
 	for name, c := range map[string]struct {
 		chart, values string
@@ -372,7 +371,7 @@ func TestAgentChartProtectsTheAgentByDefault(t *testing.T) {
 	require.NotContains(t, render(t, r).Templates, "protection.yaml")
 }
 
-// Whoever installs without Helm applies the plain files of rbac/.
+// An installation without Helm applies the plain files of rbac/.
 func TestPlainFilesGrantTheSameRightsAsTheCharts(t *testing.T) {
 	for name, c := range map[string]struct {
 		chart  string

@@ -73,7 +73,7 @@ func TestCommandsOfTheInstallationGuideAreRight(t *testing.T) {
 	require.Greater(t, seen["kcp-publisher"], 1)
 }
 
-// The guide tells which files of the key folder a Secret takes: all that the publisher reads, and never the root's key.
+// The guide lists the files of the key folder for the Secret: all that the publisher reads, and never the root's key.
 func TestKeySecretOfTheGuideIsReadByThePublisher(t *testing.T) {
 	binaries, err := fleet.Build()
 	require.NoError(t, err)

@@ -86,7 +86,7 @@ func (o *operator) steps(page, name string) {
 	}
 }
 
-// notes runs what kubectl is told in templates/NOTES.txt of each chart, as Helm prints it.
+// notes runs the kubectl commands in templates/NOTES.txt of each chart, as Helm prints it.
 func (o *operator) notes() {
 	o.Helper()
 	kyma := o.held("Kyma", "kyma-system", "default", "", false)
@@ -113,7 +113,7 @@ func (o *operator) uninstall(name string) {
 	o.steps("guides/uninstall.md", name)
 }
 
-// images are what the Deployments of both programs run.
+// images are the images of both programs' Deployments.
 func (o *operator) images() (all []string) {
 	o.Helper()
 	for _, name := range []string{"kcp-publisher", "skr-agent"} {
@@ -161,8 +161,8 @@ func (o *operator) gone(objects ...client.Object) {
 	}
 }
 
-// TestGuidesOnInstallingAndUninstallingWork runs every command of both and those with Helm of the guide on
-// upgrades, in one cluster that is control plane and runtime. No program runs there, which is what makes things stick.
+// TestGuidesOnInstallingAndUninstallingWork runs every command of both guides, and the Helm commands of the guide on
+// upgrades, in one cluster that is control plane and runtime. No program runs there, so that finalizers stay.
 func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	o, ctx := newOperator(t), t.Context()
 	require.NoError(t, os.WriteFile(filepath.Join(o.dir, "ids"), []byte("tokyo paris\n"), 0o600))

@@ -45,7 +45,7 @@ func newGround(t *testing.T) *ground {
 	return &ground{t, api, c.Kubeconfig()}
 }
 
-// program returns the path of Helm, which `go tool` builds and keeps. To ask it anew for each command would take longer
+// program returns the path of Helm, which `go tool` builds once. Running `go tool` for each command would take longer
 // than the command.
 var program = sync.OnceValues(func() (string, error) {
 	var output []byte
@@ -124,7 +124,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 		return append(append([]string{verb, "kcp-publisher", dir}, values...), more...)
 	}
 
-	// Somebody applied the definitions by hand before there was a chart.
+	// An operator applied the definitions by hand before the chart was installed.
 	data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/operator.kyma-project.io_kymas.yaml")
 	require.NoError(t, err)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -136,7 +136,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	g.must(publisher("install", older(t), "--take-ownership")...)
 	require.False(t, g.current())
 
-	// The publisher switches conversion on, which an upgrade of the chart is to leave alone.
+	// The publisher sets the conversion, and an upgrade of the chart must not change it.
 	conversion := `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://127.0.0.1:1/convert"},"conversionReviewVersions":["v1"]}}}}`
 	require.NoError(t, g.api.Patch(ctx, g.definition(), client.RawPatch(types.MergePatchType, []byte(conversion))))
 	uid := g.definition().UID

@@ -17,13 +17,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schemas writes what kubeconform reads, a JSON schema for each kind that an API server serves: its own OpenAPI, in
-// which objects may have no other fields than those that are listed.
+// schemas writes a JSON schema for each kind that an API server serves, for kubeconform: the server's own OpenAPI,
+// where objects cannot have other fields than the listed ones.
 type schemas struct {
 	*ground
 	dir   string
 	paths map[string]openapi.GroupVersion
-	// written says for each kind whether there is a schema, and read has the definitions of each path.
+	// written contains the kinds and whether each has a schema, and read the definitions of each path.
 	written map[string]bool
 	read    map[string]map[string]any
 }
@@ -117,8 +117,8 @@ func closeObjects(of any) {
 	}
 }
 
-// conform has kubeconform judge objects by the API server's own schemas, and returns what it found wrong. Kinds without
-// a schema are left out.
+// conform runs kubeconform on objects with the API server's own schemas, and returns its errors. It omits kinds without
+// a schema.
 func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judged int, faults []string) {
 	s.Helper()
 	files := s.TempDir()
@@ -150,7 +150,7 @@ func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judg
 	return judged, faults
 }
 
-// conforms has kubeconform say the same of what the charts render as the API server.
+// conforms checks that kubeconform accepts the objects of the charts that the API server accepts.
 func (g *ground) conforms() {
 	g.Helper()
 	s, rendered := newSchemas(g), map[string][]*unstructured.Unstructured{}

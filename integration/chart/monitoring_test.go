@@ -20,7 +20,7 @@ import (
 
 var root = filepath.Join("..", "..")
 
-// dashboard is what a test reads of one.
+// dashboard contains the fields of a dashboard that the tests read.
 type dashboard struct {
 	UID, Title string
 	Templating struct{ List []struct{ Name, Type string } }
@@ -91,8 +91,8 @@ func rules(t *testing.T) map[string][]alerts.Alert {
 // metricNames finds the metrics of the project, and of the libraries that it links.
 var metricNames = regexp.MustCompile(`\b(kyma_pull|process|go|workqueue|controller_runtime|rest_client)_[a-z0-9_]+\b`)
 
-// documented returns the names in the reference of metrics, which a test of each program compares with what it
-// registers.
+// documented returns the names in the reference of metrics. A test of each program compares that page with the
+// program's metrics.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
@@ -180,7 +180,7 @@ func TestLabelsThatNoMetricHasAreFound(t *testing.T) {
 	require.Equal(t, []string{"wave"}, strangeLabels("kyma_pull_a", "{{state}} {{ wave }}", labels))
 }
 
-func TestDashboardsAndAlertsAskForMetricsThatThereAre(t *testing.T) {
+func TestDashboardsAndAlertsQueryExistingMetrics(t *testing.T) {
 	known, labels := documented(t), labelsOf(t)
 	var all []string
 	check := func(where, expr string) {

@@ -31,7 +31,8 @@ func (g *ground) nameContexts(path string, names ...string) {
 	require.NoError(g, clientcmd.WriteToFile(*config, path))
 }
 
-// define makes a definition of somebody else's, such as the Prometheus operator's, that takes everything.
+// define creates a definition of another project, such as the Prometheus operator, with a schema that accepts every
+// object.
 func (g *ground) define(group, kind, plural string) {
 	g.Helper()
 	require.NoError(g, g.api.Create(g.Context(), &apiextensionsv1.CustomResourceDefinition{
@@ -61,8 +62,8 @@ func (g *ground) define(group, kind, plural string) {
 	}))
 }
 
-// otherPages runs the commands of further pages that are for a cluster with the charts in it: each page's blocks in
-// their order. What a page calls differently is renamed.
+// otherPages runs the commands of further pages for a cluster with the charts: the blocks of each page in order, with
+// the names that the cluster uses.
 func (o *operator) otherPages() {
 	o.Helper()
 	ctx := o.Context()
@@ -90,7 +91,7 @@ func (o *operator) otherPages() {
 		"kyma-pull.dev/module/",
 		"--components registry.example/modules",
 		"--components ctf:modules",
-		// No pod answers here, and the Service is what it needs.
+		// No pod serves here, so that the test only checks the Service.
 		"port-forward service/kcp-publisher-ui 8085:80",
 		"get service/kcp-publisher-ui",
 	)

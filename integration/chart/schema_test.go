@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A value that the schema does not know is refused, and one that only the schema knows is found by nobody.
+// Helm refuses a value that the schema lacks. A value that only the schema has is not documented.
 func TestSchemaMatchesTheValues(t *testing.T) {
 	for name := range namespaces {
 		t.Run(name, func(t *testing.T) {
@@ -37,8 +37,8 @@ func TestSchemaMatchesTheValues(t *testing.T) {
 	}
 }
 
-// ownDefinitions are the definitions that list values of the chart itself. The others describe types of Kubernetes, of
-// which values.yaml shows a part.
+// ownDefinitions are the definitions that list values of the chart itself. The others describe types of Kubernetes, and
+// values.yaml shows only a part of those.
 var ownDefinitions = []string{"events"}
 
 // compare goes down while the schema lists properties of the chart.
@@ -72,7 +72,7 @@ func compare(t *testing.T, path string, values, schema, definitions map[string]a
 	}
 }
 
-// Artifact Hub shows what these annotations say; those that hold lists are YAML in a text.
+// Artifact Hub shows these annotations. Lists are YAML in a string.
 func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 	for name := range namespaces {
 		loaded, err := loader.LoadDir(filepath.Join("..", "..", "charts", name))
@@ -109,8 +109,8 @@ func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 	}
 }
 
-// acceptsEveryObject has the API server judge what the charts render by its own schemas: fields that it does not know
-// are errors. Kinds that it does not serve are those of operators that charts may talk to.
+// acceptsEveryObject sends the rendered objects of the charts to the API server, which refuses unknown fields. Kinds
+// that it does not serve are those of operators that charts support.
 func (g *ground) acceptsEveryObject() {
 	g.Helper()
 	judged := map[string]int{}

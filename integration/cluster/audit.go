@@ -14,7 +14,7 @@ import (
 
 // Request is one request to the API server, as its audit log has it.
 type Request struct {
-	// User is who sent it, and As whom it was sent for, empty for nobody else.
+	// User sent the request, and As is the impersonated user, empty for none.
 	User, As string
 	// Verb, Group, Resource (with a slash and the subresource if there is one), Namespace and Name are as RBAC knows
 	// them.

@@ -123,7 +123,7 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 
 	awaitCurrent(t, c, dyn, "deployments", "turns-bad")
 	patch("turns-bad", `{"metadata":{"annotations":{"kyma-pull.dev/simulate":"broken"}},"spec":{"replicas":2}}`)
-	// One that is created later and ready shows that kwok has seen what came before it.
+	// A later object that is ready proves that kwok has processed the earlier ones.
 	create(t, "later", func(ctx context.Context) error {
 		_, err := apps.Deployments("default").Create(ctx, deployment("later"), metav1.CreateOptions{})
 		return err
@@ -289,7 +289,7 @@ func TestNothingOutlivesAProcessThatIsKilled(t *testing.T) {
 		true,
 		func(context.Context) (bool, error) {
 			for _, pid := range processes {
-				// A zombie is gone too; in a container nobody may be there to bury it.
+				// A zombie has ended too: a container may have no process that collects it.
 				if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
 					!strings.Contains(string(state), ") Z ") {
 					return false, nil
@@ -311,7 +311,7 @@ func create(t *testing.T, what string, created func(context.Context) error) {
 	}
 }
 
-// awaitCurrent waits until kstatus, by which the agent judges, calls the object current.
+// awaitCurrent waits until kstatus, which the agent uses, reports the object as current.
 func awaitCurrent(t *testing.T, c *Cluster, client dynamic.Interface, resource, name string) {
 	t.Helper()
 	seen := ""

@@ -28,7 +28,7 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 	if len(crds) == 0 {
 		return nil
 	}
-	// Again, because a busy machine may let a connection end in the middle of it. What is there then is updated.
+	// Repeat it, because a connection can end early on a busy machine. Existing objects are updated.
 	var err error
 	for range crdAttempts {
 		if _, err = envtest.InstallCRDs(config,

@@ -5,12 +5,12 @@ import (
 	"os"
 )
 
-// CollectAt is GOGC for what is not measured: garbage is collected less often than Go does by default, which is a tenth
-// of an API server's and of an agent's work, and a fifth of a test's that serves registries.
+// CollectAt is GOGC for programs that are not measured. They collect garbage less often than by default, which saves a
+// tenth of the work of an API server or agent, and a fifth of that of a test that serves registries.
 const CollectAt = 400
 
-// CollectSeldom returns what sets that in a program's environment, nothing where GOGC is set in the environment of this
-// process.
+// CollectSeldom returns the variable that sets CollectAt for a program, nothing if the environment of this process sets
+// GOGC.
 func CollectSeldom() []string {
 	if os.Getenv("GOGC") != "" {
 		return nil

@@ -49,6 +49,6 @@ func (k *kwok) stop() error {
 	if err := k.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("stop kwok: %w", err)
 	}
-	_ = k.cmd.Wait() // it ends by the signal just sent, which is no news
+	_ = k.cmd.Wait() // the signal that was just sent ends it
 	return errors.Join(k.reaper.forget("kwok"), k.log.Close())
 }

@@ -27,7 +27,7 @@ type Lender struct {
 	abandoned int // clusters of borrowers that disconnected
 }
 
-// NewLender returns a lender that reports what goes wrong to progress.
+// NewLender returns a lender that reports errors to progress.
 func NewLender(progress io.Writer) *Lender {
 	return &Lender{progress: progress, borrowers: map[net.Conn]bool{}}
 }

@@ -79,8 +79,8 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	}
 	before, atFirst := identity(), served()
 
-	// What stories leave: kinds of their own, namespaces that nobody would ever finish to delete, objects with finalizers,
-	// changes of what was there, addresses that are taken, and requests that are noted.
+	// The state that tests leave behind: their own kinds, namespaces that stay Terminating, objects with finalizers,
+	// changes of existing objects, used addresses, and recorded requests.
 	must(nil, installCRDs(first.Config, []fs.FS{os.DirFS("testdata")}))
 	things, err := client.New(first.Config, client.Options{})
 	must(nil, err)
@@ -88,7 +88,7 @@ func TestLenderLendsACleanClusterAgain(t *testing.T) {
 	thing.SetFinalizers([]string{"example.org/held"})
 	must(nil, things.Create(ctx, thing))
 	must(nil, things.Delete(ctx, thing))
-	// A definition that somebody applies as it is has one manager more, and nothing else is another.
+	// A definition that another manager applies unchanged differs only in its managers.
 	must(nil, things.Apply(ctx, client.ApplyConfigurationFromUnstructured(kymas(t)), client.FieldOwner("somebody"),
 		client.ForceOwnership))
 	must(

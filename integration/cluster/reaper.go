@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// reap waits on a pipe that only this process holds. A word on it says that the cluster was stopped in good order; its
-// mere end, that this process was killed, by Ctrl-C or a test's time limit. Then what it started would run on forever.
+// reap waits on a pipe that only this process holds. A word on it means that the cluster was stopped in good order. Its
+// end means that this process was killed, by Ctrl-C or a test's time limit: its children would run on forever.
 const reap = `
 if read -r word; then exit 0; fi
 for file in "$1"/*.pid; do
@@ -57,7 +57,8 @@ func (r *reaper) watch(program string, measured bool) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return "", err
 	}
-	// A process that another goroutine forks just now would hold the script open for writing, and nobody could run it.
+	// A process that another goroutine forks at this moment would keep the script open for writing, so that it cannot
+	// run.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	return path, os.WriteFile(path, []byte(script), 0o700)
@@ -87,7 +88,7 @@ func (r *reaper) record(name string, pid int) error {
 	return os.WriteFile(r.pidFile(name), fmt.Appendln(nil, pid), 0o600)
 }
 
-// forget is for a program that was stopped, whose process id may soon be somebody else's.
+// forget drops a program that was stopped: the system can reuse its process id.
 func (r *reaper) forget(name string) error {
 	if err := os.Remove(r.pidFile(name)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

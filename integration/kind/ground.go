@@ -23,7 +23,7 @@ type Options struct {
 	Checkout string
 	// Dir contains keys, kubeconfigs and the registry's configuration. The remains of an earlier run are removed.
 	Dir string
-	// Progress gets a line for what takes long.
+	// Progress gets a line for each long operation.
 	Progress io.Writer
 	// Apart are the air-gapped runtimes, whose clusters have a separate network without a route to the registry.
 	Apart []string

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestOrdinaryMachinesGetKindsDefaults(t *testing.T) {
+func TestOrdinaryMachinesUseTheDefaultsOfKind(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		machine machine
@@ -50,7 +50,7 @@ func TestOrdinaryMachinesGetKindsDefaults(t *testing.T) {
 	}
 }
 
-func TestWithheldCapabilitiesAreSeen(t *testing.T) {
+func TestMissingCapabilitiesAreDetected(t *testing.T) {
 	for status, want := range map[string]bool{
 		"CapBnd:\t000001fffeffffff\n": true,
 		"CapBnd:\t000001ffffffffff\n": false,

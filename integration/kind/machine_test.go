@@ -10,7 +10,7 @@ import (
 )
 
 // Machines differ in their network access, so a script replaces Docker.
-func TestKindsOwnNodeImageIsTakenWhereItCanBeHad(t *testing.T) {
+func TestPublishedNodeImageIsUsedIfAvailable(t *testing.T) {
 	const built = ownNodeImage + "v1"
 	for _, c := range []struct {
 		name, named  string

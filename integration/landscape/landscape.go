@@ -120,7 +120,7 @@ func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	return manifest, err
 }
 
-// Applied is an object with the field manager by which lifecycle-manager wrote it: by an apply, or by a create.
+// Applied is an object with the field manager of lifecycle-manager that applied or created it.
 type Applied struct {
 	Object  *unstructured.Unstructured
 	Manager string
@@ -205,8 +205,8 @@ func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	return []Applied{{Object: created, Manager: fields[at].Manager, Created: true}, written(marked, o)}, nil
 }
 
-// Leftovers returns what lifecycle-manager has in a runtime for itself, beside definitions, in an order that an API
-// server accepts.
+// Leftovers returns lifecycle-manager's own objects in a runtime besides definitions, in an order that an API server
+// accepts.
 func Leftovers() (all []Applied, err error) {
 	objects, err := Recorded("1-installed", "skr")
 	for _, key := range slices.Backward(slices.Sorted(maps.Keys(objects))) {
@@ -224,7 +224,7 @@ func Leftovers() (all []Applied, err error) {
 	return all, err
 }
 
-// Objects returns those of YAML documents, without what the API server alone writes.
+// Objects returns the objects of YAML documents, without the fields that only the API server writes.
 func Objects(text string) ([]*unstructured.Unstructured, error) {
 	all, err := decode(text)
 	for _, o := range all {

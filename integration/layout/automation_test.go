@@ -228,7 +228,7 @@ func TestContributingMapsEveryFolderToItsSuite(t *testing.T) {
 // Only the jobs that publish a finished release can write. The job that writes to the repository runs none of the
 // repository's code. The job that pushes images and charts can write packages only, and runs one target, which builds
 // no part of the release.
-func TestWorkflowsMayOnlyRead(t *testing.T) {
+func TestWorkflowsHaveReadOnlyTokens(t *testing.T) {
 	for path, w := range workflows(t) {
 		if publish, ok := w.Jobs["publish"]; ok && path == ".github/workflows/release.yaml" {
 			delete(publish.Permissions, "contents")

@@ -54,7 +54,7 @@ var prerequisites []byte
 // certificates is the namespace of the certificates' Secrets.
 const certificates = "istio-system"
 
-// Prepare brings into a control plane what lifecycle-manager needs to start.
+// Prepare creates the prerequisites of lifecycle-manager in a control plane.
 func Prepare(ctx context.Context, control client.Client) error {
 	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(prerequisites), 4096); ; {
 		o := &unstructured.Unstructured{}

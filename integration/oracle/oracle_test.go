@@ -1,5 +1,6 @@
-// Package oracle asks sigstore-go what it thinks of every attestation that bundle writes. It is a module of its own, so
-// that nothing of the project links sigstore-go; the project's own verifier and this one must agree on every case here.
+// Package oracle verifies every attestation that package bundle writes with sigstore-go. It is a module of its own, so
+// that no program of the project links sigstore-go. The project's own verifier and sigstore-go must agree on every
+// case.
 package oracle
 
 import (
@@ -167,10 +168,9 @@ func TestBothVerifiersRefuseChangedAttestations(t *testing.T) {
 	}
 }
 
-// TestBothTakeTheOtherFormOfASignature shows that the two verifiers do not differ where ECDSA leaves room: (r, n-s)
-// verifies like (r, s). Nothing may therefore be told apart by a signature's bytes; a bundle is told apart by its
-// sequence.
-func TestBothTakeTheOtherFormOfASignature(t *testing.T) {
+// ECDSA accepts two forms of a signature: (r, n-s) verifies like (r, s). So no code may identify an attestation by the
+// bytes of its signature; bundles are identified by their sequence.
+func TestBothVerifiersAcceptTheOtherFormOfASignature(t *testing.T) {
 	for name, j := range written(t) {
 		key, ok := j.key.(*ecdsa.PublicKey)
 		if !ok {

@@ -28,7 +28,7 @@ const Namespace = "kcp-system"
 type Version struct {
 	Module  string
 	Version string
-	// Manifest is what is installed, as YAML documents.
+	// Manifest contains the module's objects as YAML documents.
 	Manifest string
 	// DefaultCR is the module's default CR, empty for none.
 	DefaultCR string
@@ -53,7 +53,7 @@ type Version struct {
 type Resource struct {
 	Name, Type, MediaType string
 	Content               []byte
-	// Image is the reference of an image; there is no content then.
+	// Image is the reference of an image, which has no content.
 	Image string
 	// ImageDigest is the image's digest as a signer saw it, empty for none.
 	ImageDigest digest.Digest
@@ -74,7 +74,7 @@ func (v Version) resources() []Resource {
 	}
 }
 
-// ContentDigest is the digest of what is installed.
+// ContentDigest is the digest of the module's content.
 func (v Version) ContentDigest() digest.Digest { return digest.FromBytes(v.resources()[0].Content) }
 
 // Template is the ModuleTemplate that describes the version.

@@ -150,7 +150,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	own, err := registry.Start(ctx, registry.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = own.Close() })
-	var written atomic.Int64 // to the ship's registry, by anybody but its agent, which reports
+	var written atomic.Int64 // to the ship's registry, by any program except its agent, which reports
 	own.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
 		if request.Method != http.MethodGet && request.Method != http.MethodHead &&
 			!strings.Contains(request.URL.Path, "/reports/") {

@@ -93,7 +93,7 @@ func as(t *testing.T, kubeconfig string) client.Client {
 	return c
 }
 
-// thing is an object of which only the name is decoded.
+// thing returns an object that contains only its kind and name.
 func thing(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)

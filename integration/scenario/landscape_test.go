@@ -32,7 +32,7 @@ type landscapeOf struct {
 func (l landscapeOf) kyma(name string, labels map[string]string, modules ...landscape.Module) {
 	l.t.Helper()
 	ctx := l.t.Context()
-	// what the broker asked for once; the runtime's own Kyma has the modules
+	// the broker's first request; the runtime's own Kyma has the modules
 	spec := v1beta2.KymaSpec{Channel: "regular"}
 	kyma, err := landscape.Kyma(name, spec, modules...)
 	must(l.t, err)
@@ -61,7 +61,7 @@ func (l landscapeOf) manifest(kyma *v1beta2.Kyma, m landscape.Module) {
 	must(l.t, l.f.Control.Status().Patch(l.t.Context(), manifest, client.MergeFrom(before)))
 }
 
-// install brings into a runtime what lifecycle-manager installs there: its definitions, its Kyma and its modules.
+// install creates lifecycle-manager's objects in a runtime: its definitions, its Kyma and its modules.
 func (l landscapeOf) install(r *fleet.Runtime, channel string, modules ...landscape.Module) {
 	l.t.Helper()
 	for _, kind := range []string{"kymas", "moduletemplates", "modulereleasemetas"} {

@@ -155,7 +155,7 @@ func losesItsData(t *testing.T, v volume) {
 		lost func() []string
 		// other replaces the first path.
 		other string
-		// said is a text in the publisher's log.
+		// said is a text that the publisher's log must contain.
 		said string
 	}{
 		{"roots of trust", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// asks runs `kcp-publisher takeover` and says whether it succeeded.
+// asks runs `kcp-publisher takeover` and checks whether it succeeds.
 func (l landscapeOf) asks(succeeds bool, args ...string) string {
 	l.t.Helper()
 	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)
@@ -59,8 +59,8 @@ func deploymentOf(t *testing.T, r *fleet.Runtime, name string) *appsv1.Deploymen
 	return d
 }
 
-// newLandscape is a control plane of 20 Kymas of lifecycle-manager, of which the first two have runtimes with agents.
-// Nobody uses what the publisher may not: it has the rights of the chart.
+// newLandscape returns a control plane with 20 Kymas of lifecycle-manager. The first two have runtimes with agents. The
+// publisher has only the rights of the chart.
 func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others []string) {
 	t.Helper()
 	ctx := t.Context()

@@ -37,7 +37,7 @@ var longest = []string{
 // line is the stories in the order in which they begin. All have joined it before the first of them waits, as package
 // testing lets no parallel test go on before it has begun them all.
 type line struct {
-	beside  int // how many are told beside each other
+	beside  int // number of scenarios that run at once
 	mu      sync.Mutex
 	changed sync.Cond // on ended
 	order   []*testing.T

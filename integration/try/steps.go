@@ -186,7 +186,7 @@ func (a *attempt) withdraw(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// installed waits until a version is Ready in both runtimes, and returns its objects, all of which exist.
+// installed waits until a version is Ready in both runtimes, checks that all its objects exist, and returns them.
 func (a *attempt) installed(ctx context.Context, version string) ([]object, error) {
 	var objects []object
 	err := a.inBoth(func(r *fleet.Runtime) error {

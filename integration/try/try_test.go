@@ -131,7 +131,7 @@ func TestFaultsHitOnlyExpendableObjects(t *testing.T) {
 	}
 }
 
-func TestNothingTriedHasNotPassed(t *testing.T) {
+func TestTryWithoutAStepDoesNotPass(t *testing.T) {
 	if Passed(nil) || Passed([]Verdict{{}, {Err: errNotRun}}) || !Passed([]Verdict{{}, {}}) {
 		t.Error("a try has passed when there are steps and all of them passed")
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is the label of Kymas by which waves select runtimes.
+// labelStage is the label of Kymas that waves select runtimes with.
 const labelStage = "stage"
 
 // course is the canary and then the other runtime. A runtime that is not ready in time is a failure, and a failure

@@ -26,7 +26,7 @@ const (
 	queriesAtOnce    = 300
 )
 
-// AddFlags adds the flags, except for the namespace. The help calls the cluster what.
+// AddFlags adds the flags, except for the namespace. what is the name of the cluster in the help.
 func (c *Cluster) AddFlags(flags *pflag.FlagSet, what string) {
 	c.what = what
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -35,7 +35,7 @@ func TestColorsAreForTerminals(t *testing.T) {
 	}
 }
 
-// TestOnlyTheProgramsOwnColorsReachATerminal prints what a runtime may write beside a word in color.
+// TestOnlyTheProgramsOwnColorsReachATerminal prints text of a runtime beside a colored word.
 func TestOnlyTheProgramsOwnColorsReachATerminal(t *testing.T) {
 	for mode, want := range map[string]string{"always": "\x1b[31mFailing\x1b[0m: ", "never": "Failing: ",
 		"auto": "Failing: "} {

@@ -39,8 +39,7 @@ func TestFileIsWrittenAtomically(t *testing.T) {
 	}
 }
 
-// TestWrittenFileKeepsItsMode: a new one has what the umask leaves, one that is there keeps its own, and a
-// read-only one stays as it is.
+// A new file has the mode of the umask, and an existing one keeps its own. A read-only file stays unchanged.
 func TestWrittenFileKeepsItsMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	dir := t.TempDir()
@@ -90,7 +89,7 @@ func TestFullDiskIsReportedWithAdvice(t *testing.T) {
 	if got := hint(moved); !strings.Contains(got, "free space on the disk") {
 		t.Errorf("%q does not name the disk", got)
 	}
-	// What inotify says when a user watches too many files: the disk has room.
+	// The error of inotify if a user watches too many files: the disk is not full.
 	watching := fmt.Errorf("watch the certificate: %w", syscall.ENOSPC)
 	if got := hint(watching); strings.Contains(got, "disk") || !strings.Contains(got, "fs.inotify.max_user_watches") {
 		t.Errorf("got %q", got)

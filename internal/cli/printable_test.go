@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// hostile is what a registry, chart or runtime may write.
+// hostile is text that a registry, chart or runtime could contain.
 const hostile = "\x1b]0;owned\a\x1b[2J\u009b2J\u202egpj.exe\x7f\r \U000e0041 fine\nkcp-publisher: all is well"
 
 func clean(t *testing.T, what, text string) {
@@ -28,7 +28,7 @@ func clean(t *testing.T, what, text string) {
 	}
 }
 
-func TestNothingThatSteersATerminalIsPrinted(t *testing.T) {
+func TestTerminalControlSequencesAreNotPrinted(t *testing.T) {
 	data := map[string]any{"message": hostile, hostile: "key", "list": []string{hostile, "plain"}}
 	for _, format := range []string{"table", "json", "yaml"} {
 		root, _ := NewRoot("program", "is tested", "v0")
@@ -82,7 +82,7 @@ func TestSplitCharactersAreEscapedCorrectly(t *testing.T) {
 	}
 }
 
-func TestDataForProgramsIsLeftAsItIs(t *testing.T) {
+func TestRawOutputIsNotEscaped(t *testing.T) {
 	var out bytes.Buffer
 	_, _ = Raw(&printed{out: &out}).Write([]byte(hostile))
 	if out.String() != hostile || Raw(&out) != io.Writer(&out) {

@@ -12,7 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 )
 
-// thousand is a chart of 1,000 objects in 100 templates, each of about a kilobyte, with what charts usually do.
+// thousand is a chart of 1,000 objects in 100 templates of about a kilobyte each, with common template functions.
 func thousand(t testing.TB) Input {
 	files := []string{
 		"templates/_helpers.tpl",
@@ -88,7 +88,7 @@ func BenchmarkAChartOfThousandObjects(b *testing.B) {
 	})
 }
 
-// byHelm does what helm template does with the same library. It ends with texts, not with objects.
+// byHelm renders with the same library as helm template. Its result is text, not objects.
 func byHelm(in Input) (int, error) {
 	c, err := loader.LoadArchive(bytes.NewReader(in.Content))
 	if err != nil {

@@ -88,7 +88,7 @@ func TestConfinedRenderingIsTheSame(t *testing.T) {
 	}
 }
 
-func TestManyMayRenderAtOnceAndNothingStays(t *testing.T) {
+func TestConcurrentRenderingsLeaveNoFiles(t *testing.T) {
 	c := confined(t)
 	in := chartWith(t, configMap("a"))
 	var wg sync.WaitGroup
@@ -142,7 +142,7 @@ func TestChildEndsWithItsParent(t *testing.T) {
 
 func children(t testing.TB) []string { return childrenOf(t, "self") }
 
-// childrenOf lists the processes, also the dead ones nobody has waited for, that one has.
+// childrenOf lists the child processes of a process, including zombies.
 func childrenOf(t testing.TB, pid string) []string {
 	lists, err := filepath.Glob("/proc/" + pid + "/task/*/children")
 	require.NoError(t, err)
@@ -189,7 +189,7 @@ func TestOutputOfTheChildIsLimited(t *testing.T) {
 	require.ErrorContains(t, err, "returns more than 32 MiB of objects")
 }
 
-// confess tries, in a confined process, what rendering must not be able to do, and prints what came of it.
+// confess tries every forbidden action in a confined process, and prints the results.
 func confess() {
 	if err := giveUp(limits{MemoryBytes: 256 << 20, CPUSeconds: 10}); err != nil {
 		fmt.Println(err)

@@ -4,10 +4,10 @@ import (
 	"testing"
 )
 
-// What Helm was once vulnerable to, as far as it is about reading and rendering a chart. Links, paths, archive bombs,
+// Former vulnerabilities of Helm in reading and rendering charts. Other tests here cover links, paths, archive bombs,
 // references of schemas and name resolution (CVE-2019-1000008, -2019-18658, -2025-53547, -2025-32386, -2025-32387,
-// -2025-55199, -2023-25165) are attacks of other tests here.
-func TestHelmsFormerHolesStayClosed(t *testing.T) {
+// -2025-55199, -2023-25165).
+func TestVulnerabilitiesOfHelmStayFixed(t *testing.T) {
 	head := "apiVersion: v2\nname: sample\nversion: 1.0.0\n"
 	chart := func(files ...string) Input { return rawChart(packed(t, files...)) }
 	overrides := func(text string) Input {

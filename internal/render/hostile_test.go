@@ -215,7 +215,7 @@ func TestHostileYAMLOfChartsIsRefused(t *testing.T) {
 	})
 }
 
-func TestTemplatesThatRunAwayAreStopped(t *testing.T) {
+func TestEndlessTemplatesAreStopped(t *testing.T) {
 	doubling := `{{ $s := "xxxxxxxx" }}{{ range until 40 }}{{ $s = print $s $s }}{{ end }}{{ $s }}`
 	repeated := func(n int, template string) Input {
 		return chartWith(t, fmt.Sprintf("{{ range until %d }}\n%s{{ end }}", n, template))

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTemplatesThatChanceOrTheClockDecideAreRefused(t *testing.T) {
+func TestTemplatesWithRandomOrTimeFunctionsAreRefused(t *testing.T) {
 	for name, template := range map[string]string{
 		"randAlphaNum":      `{{ randAlphaNum 8 | b64enc }}`,
 		"randNumeric":       `n{{ randNumeric 1 }}`,
@@ -85,7 +85,7 @@ func TestUnsettledFunctionIsFoundBehindIncludesAndValues(t *testing.T) {
 	require.ErrorContains(t, err, "because of randAlphaNum (config layer:1)")
 }
 
-func TestUnsettledFunctionsThatDecideNothingAreNoHarm(t *testing.T) {
+func TestUnsettledFunctionsWithoutEffectAreAccepted(t *testing.T) {
 	for name, in := range map[string]Input{
 		"in a branch not taken": chartWith(t,
 			settingsMap(`{{ .Values.password | default "x" }}{{ if .Values.no }}{{ randAlphaNum 5 }}{{ end }}`)),
@@ -104,7 +104,7 @@ func TestUnsettledFunctionsThatDecideNothingAreNoHarm(t *testing.T) {
 	}
 }
 
-func TestTextThatOnlyMentionsAFunctionIsNoHarm(t *testing.T) {
+func TestTextThatOnlyMentionsAFunctionIsAccepted(t *testing.T) {
 	in := chartWith(t, settingsMap(`{{ .Values.text | quote }}`)+"  more: {{ tpl .Values.other . }}\n", "values.yaml",
 		"text: '{{ now }} {{ randInt 1 2 }}'\nother: plain")
 	require.Equal(t, map[string]any{"value": "{{ now }} {{ randInt 1 2 }}", "more": "plain"}, rendered(t, in)["data"])

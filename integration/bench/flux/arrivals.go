@@ -21,21 +21,21 @@ type kind struct {
 	Namespace string
 }
 
-// arrivals tells when the first and when all of some objects are as they are awaited.
+// arrivals records when the first and when all of some objects have reached the expected state.
 type arrivals struct {
 	kind   kind
 	watch  watch.Interface
 	ended  chan struct{} // closed when all are there or no more can be seen
 	wanted int
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	there      map[string]bool
 	first, all time.Time
-	last       string // what is known of an object that is not as it is awaited
+	last       string // state of an object that has not arrived
 	err        error
 }
 
-// await begins to look at a cluster's objects. What is true of the objects that are there already counts too.
+// await watches the objects of a cluster. Objects that exist already count too.
 func await(
 	ctx context.Context, config *rest.Config, of kind, wanted int, arrived func(*unstructured.Unstructured) bool,
 ) (*arrivals, error) {
@@ -72,7 +72,7 @@ func (a *arrivals) follow(arrived func(*unstructured.Unstructured) bool) {
 	a.fail(fmt.Errorf("the watch of every %s ended", a.kind.Kind))
 }
 
-// note remembers what is known of an object, and reports whether all are there.
+// note records the state of an object, and reports whether all have arrived.
 func (a *arrivals) note(object *unstructured.Unstructured, arrived bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -74,7 +74,7 @@ func TestModuleIsReadyOnlyForItsConditionsVersion(t *testing.T) {
 	}
 }
 
-func TestReaderOfANewBundleWaitsForTheMeter(t *testing.T) {
+func TestBenchHoldsTheFirstReaderOfANewBundle(t *testing.T) {
 	var b bundles
 	ask := func(method, path string) { b.note(nil, httptest.NewRequestWithContext(t.Context(), method, path, nil)) }
 	const bundle = "/v2/fleet/runtimes/one/manifests/desired"
@@ -124,7 +124,7 @@ func TestRequestsOfTheBenchAreNoProgramsRequests(t *testing.T) {
 	}
 }
 
-func TestApplicationsHaveNamesOfTheirOwnWithoutDigits(t *testing.T) {
+func TestApplicationNamesAreUniqueWithoutDigits(t *testing.T) {
 	var names []string
 	for i := range 1000 {
 		names = append(names, appName(i))
@@ -175,7 +175,7 @@ func TestTableHasRatiosOfThisAndThePreviousRun(t *testing.T) {
 	}
 }
 
-func TestWorkOfAProcessIsSeenUntilItRests(t *testing.T) {
+func TestWorkOfAProcessIsMeasuredUntilItIsIdle(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec sleep 60")
 	if err := cmd.Start(); err != nil {
 		t.Skipf("no shell: %v", err)

@@ -15,11 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// controllers are Flux's, as processes. Each has a root folder of its own with what a Pod has and they look for: the
-// name of its namespace, for the lease, and /tmp.
+// controllers are Flux's controllers, as processes. Each has its own root folder with the files that it expects in a
+// Pod: the name of its namespace, for the lease, and /tmp.
 type controllers struct {
 	root    string
-	storage string // address where source-controller serves what it has fetched
+	storage string // address where source-controller serves its artifacts
 	running []*controller
 }
 
@@ -121,7 +121,7 @@ func (c *controllers) pids() []int {
 	return pids
 }
 
-// stop asks both to end, as a kubelet does, and kills what does not.
+// stop asks both to end, as a kubelet does, and kills one that does not.
 func (c *controllers) stop() error {
 	var problems []error
 	for _, running := range c.running {

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
-// options are what one run is asked for.
+// options configure one run.
 type options struct {
 	Apps int
 	// Poll is how often the agent looks for a newer bundle, and Idle how long nothing happens while idle programs are

@@ -86,7 +86,7 @@ func (o *ours) prepare(ctx context.Context) error {
 	if o.runtime, err = o.fleet.AddRuntime(ctx, runtimeID, channel); err != nil {
 		return err
 	}
-	// It has just been started, before anybody could look at the clock, and has not done anything.
+	// The agent has just started: it has done nothing yet.
 	if err := o.runtime.Agent().Kill(); err != nil {
 		return err
 	}
@@ -174,9 +174,9 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// revise promotes every application at once. The publisher does not run meanwhile, so that there is one bundle, and the
-// clock starts when the agent's poll has found it and is answered: how long polls are apart is a setting. Nothing is
-// asked of the runtime's cluster.
+// revise promotes every application at once. The publisher is stopped during that time, so that there is one bundle.
+// The clock starts when the agent's poll has found the bundle, because the interval between polls is a setting. It
+// sends no request to the runtime's cluster.
 func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := o.fleet.Publisher().Stop(); err != nil {
 		return time.Time{}, requests{}, err
@@ -200,7 +200,7 @@ func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requ
 	return time.Now(), requests{}, err
 }
 
-// ask has nobody to ask: the agent watches what it has installed.
+// ask does nothing: the agent watches its installed objects.
 func (o *ours) ask(context.Context, []int) (requests, error) { return requests{}, nil }
 
 // report lets the publisher read the agent's report, and returns how many modules are Ready by it.
@@ -228,7 +228,7 @@ func (o *ours) report(ctx context.Context) (string, error) {
 			return ready == o.apps && enrolled, fmt.Sprintf("%d, the newest bundle is followed: %t", ready, enrolled)
 		})
 	if err != nil && ctx.Err() == nil {
-		// A report that cannot be made is what is measured here, and no reason to measure nothing else.
+		// The bench measures also reports that cannot be written.
 		return fmt.Sprintf("%d of %d (%v)", ready, o.apps, err), nil
 	}
 	return fmt.Sprintf("%d of %d", ready, o.apps), err
@@ -245,13 +245,13 @@ func (o *ours) close() error {
 // bundles holds the answer to who reads a bundle that is written from now on, so that all can be read off before that
 // one knows of it.
 type bundles struct {
-	mu            sync.Mutex // guards what follows
+	mu            sync.Mutex // guards the fields below
 	written       bool
 	asked, answer chan struct{} // nil where nothing is held
 }
 
-// hold begins. Asked is closed when somebody reads the bundle, who is answered once answer is called, which can be
-// called again.
+// hold delays the response to the next request for a bundle. asked is closed at that request, and answer releases it.
+// answer can be called several times.
 func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,7 +273,7 @@ func (b *bundles) note(_ http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// held returns what a request has to wait for, nil for nothing.
+// held returns the channel that a request has to wait for, nil for none.
 func (b *bundles) held(method string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 // profiled is how long a profile is.
 const profiled = 30 * time.Second
 
-// profile takes a CPU profile of what a stage does from now on, where profiles are asked for and served. It runs beside
-// the stage, whose figures matter more: what goes wrong is only told.
+// profile takes a CPU profile of a stage from now on, if profiles are requested and served. It runs beside the stage,
+// whose figures matter more, so that errors are only printed.
 func (b *bench) profile(ctx context.Context, stage string) {
 	address := b.profiles()
 	if address == "" {

@@ -14,8 +14,8 @@ import (
 
 // requests are those that an API server has answered.
 type requests struct {
-	// All are all of them but watches, which are counted when they end, and those of kwok, which plays the Deployments'
-	// controller. Writes are those that change something, DryRuns those that ask what a change would do.
+	// All counts all requests except watches, which are counted when they end, and those of kwok, which replaces the
+	// Deployments' controller. Writes change something, and DryRuns only compute a change.
 	All, Writes, DryRuns float64
 }
 
@@ -27,7 +27,7 @@ func (r requests) plus(more requests) requests {
 	return requests{r.All + more.All, r.Writes + more.Writes, r.DryRuns + more.DryRuns}
 }
 
-// changes are so many requests that change something, such as the bench's own, which are no program's.
+// changes returns a number of changing requests, such as those of the bench itself.
 func changes(n int) requests { return requests{All: float64(n), Writes: float64(n)} }
 
 // requestsOf reads an API server's own count.
@@ -62,7 +62,7 @@ func count(family *dto.MetricFamily) requests {
 		}
 		if labels["resource"] == "deployments" && labels["subresource"] == "status" || labels["resource"] == "" ||
 			labels["verb"] == "WATCH" {
-			continue // kwok's, watches, and what is asked for outside of the API, such as this
+			continue // kwok, watches, and requests outside of the API, such as this one
 		}
 		n := m.GetCounter().GetValue()
 		sum.All += n

@@ -14,7 +14,7 @@ func cpuOf(pids ...int) (time.Duration, error) {
 	return used.CPU + used.Children, err
 }
 
-// How it is told that programs have nothing left to do: they take no more than restCPU in restTime.
+// A program is idle if it uses no more than restCPU within restTime.
 const (
 	restTime = 4 * time.Second
 	restCPU  = 60 * time.Millisecond

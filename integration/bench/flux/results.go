@@ -27,7 +27,7 @@ type results struct {
 	// Settings and Figures are by side; times are in seconds, memory in bytes.
 	Settings map[string]string             `json:"settings"`
 	Figures  map[string]map[string]float64 `json:"figures"`
-	// Reported says how many modules the control plane knows to be Ready.
+	// Reported is the number of modules that the control plane shows as Ready.
 	Reported string `json:"reported"`
 }
 

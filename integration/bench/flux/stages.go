@@ -19,7 +19,7 @@ import (
 // side is one of the two that are measured.
 type side interface {
 	name() string
-	// settings says what readers of the table have to know.
+	// settings describes the configuration for readers of the table.
 	settings() string
 	// prepare brings up everything but the programs, with every application's first version to be installed.
 	prepare(ctx context.Context) error
@@ -35,13 +35,14 @@ type side interface {
 	// units are the objects that say whether an application is Ready in a version.
 	units() kind
 	ready(version string) func(*unstructured.Unstructured) bool
-	// report returns what is known elsewhere of the applications, empty where there is no such place.
+	// report returns the state of the applications in a second place, empty if the product has none.
 	report(ctx context.Context) (string, error)
-	// ask has the programs look after some applications now, if they do not by themselves, and returns its own requests to
-	// the cluster.
+	// ask has the programs look after some applications now, if they do not by themselves, and returns its own requests
+	// to the cluster.
 	ask(ctx context.Context, apps []int) (requests, error)
-	// revise releases every application's second version, and returns when the programs were told, and its own requests to
-	// the cluster. It calls before once all is released, and until that has returned no program can tell.
+	// revise releases the second version of every application, and returns the time at which the programs were
+	// notified, and its own requests to the cluster. It calls before once all is released. Until before returns, no
+	// program can notice.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
@@ -89,7 +90,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return b.stop()
 }
 
-// meter is what had been used at a time.
+// meter contains the usage at a time.
 type meter struct {
 	programs, apiServer time.Duration
 	requests            requests
@@ -108,8 +109,7 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 	return meter{programs, apiServer, asked}, err
 }
 
-// cost waits until the programs have nothing left to do, and notes what they used since a time. It returns when that
-// was.
+// cost waits until the programs are idle, records their usage since a time, and returns when they became idle.
 func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {
@@ -175,7 +175,7 @@ func (b *bench) idle(ctx context.Context) error {
 	return nil
 }
 
-// pass returns what is used in a while.
+// pass returns the usage during a time.
 func (b *bench) pass(ctx context.Context, while time.Duration) (meter, error) {
 	before, err := b.read(ctx)
 	if err != nil {
@@ -272,7 +272,7 @@ func (b *bench) restart(ctx context.Context) error {
 	if err := b.stop(); err != nil {
 		return err
 	}
-	// What the API server asks itself is no request of the programs.
+	// The requests of the API server to itself are not the programs'.
 	own, err := b.pass(ctx, b.options.Idle/2)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ var (
 
 func (t *theirs) name() string { return "Flux" }
 
-// prepare pushes every application and declares what Flux is to do. No controller runs yet.
+// prepare pushes every application and declares it to Flux. No controller runs yet.
 func (t *theirs) prepare(ctx context.Context) error {
 	var err error
 	if t.found, err = assets.EnsureFlux(ctx, os.Stderr); err != nil {
@@ -194,7 +194,7 @@ func (t *theirs) close() error {
 	return errors.Join(problems...)
 }
 
-// current reports whether a status is about the object's newest spec, as far as it says so.
+// current reports whether a status is for the object's newest spec, if the status has a generation.
 func current(o *unstructured.Unstructured) bool {
 	observed, found, _ := unstructured.NestedInt64(o.Object, "status", "observedGeneration")
 	return !found || observed == o.GetGeneration()

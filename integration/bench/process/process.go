@@ -1,5 +1,5 @@
-// Package process says what the kernel knows of this machine's processes: what they have used, and which are this one's
-// children. Benchmarks read it before and after what they measure.
+// Package process reads the usage of this machine's processes from the kernel, and finds the children of this process.
+// Benchmarks read it before and after a measurement.
 package process
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Usage is what the kernel says of processes.
+// Usage is the kernel's count for processes.
 type Usage struct {
 	// CPU is their own time, and Children that of the children which they have waited for.
 	CPU, Children time.Duration
@@ -65,7 +65,7 @@ func cpuOf(pid int) (own, children time.Duration, err error) {
 	return spent[0] + spent[1], spent[2] + spent[3], nil
 }
 
-// statOf returns a process's name, which may hold anything, and what stands behind it.
+// statOf returns a process's name, which can contain any character, and the fields after it.
 func statOf(pid int) (name string, fields []string, err error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

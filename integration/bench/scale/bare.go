@@ -118,7 +118,7 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 	return bundles, err
 }
 
-// holder is a manifest whose only purpose is to keep the registry from removing the blob.
+// holder is a manifest that keeps the registry from removing the blob.
 func holder(blob bundle.Blob) (bundle.Blob, error) {
 	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
 }

@@ -230,8 +230,7 @@ func (w *world) close() error {
 	return errors.Join(problems...)
 }
 
-// processes are those whose work is told apart, in the order of the results. The bench itself is the agents and the
-// bare loops.
+// processes are measured separately, in the order of the results. The bench itself runs the agents and the bare loops.
 var processes = []string{"publisher", "registry", "kube-apiserver", "etcd", "agents"}
 
 func (w *world) pid(name string) int {
@@ -246,7 +245,7 @@ func (w *world) pid(name string) int {
 	return w.pids[name]
 }
 
-// cpu is what a process has worked so far, with those that it replaced.
+// cpu is the CPU time of a process so far, including the processes that it replaced.
 func (w *world) cpu(name string) time.Duration {
 	if u, err := process.UsageOf(w.pid(name)); err == nil {
 		w.lastCPU[name] = w.spentBy[name] + u.CPU

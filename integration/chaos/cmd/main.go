@@ -139,7 +139,7 @@ func run(ctx context.Context, options chaos.Options) error {
 	return nil
 }
 
-// flagsOf returns what a command line needs for the same plan beside seed, duration and runtimes.
+// flagsOf returns the flags that repeat a plan, besides seed, duration and runtimes.
 func flagsOf(shape chaos.Shape) string {
 	var flags []string
 	if shape.Network {
@@ -154,7 +154,7 @@ func flagsOf(shape chaos.Shape) string {
 	return fmt.Sprintf(" FLAGS='%s'", strings.Join(flags, " "))
 }
 
-// writeTrends prints what a soak found, also into a file.
+// writeTrends prints the trends of a soak, and writes them to a file.
 func writeTrends(again string, trends []chaos.Trend) error {
 	file, err := os.Create(filepath.Join(dir, "soak.md"))
 	if err != nil {

@@ -41,8 +41,7 @@ func init() {
 	}()
 }
 
-// chaosAddress returns the last address for metrics on this program's command line, by which the test tells programs
-// apart.
+// chaosAddress returns the last address for metrics on this program's command line. The test identifies programs by it.
 func chaosAddress() string {
 	data, err := readFile("/proc/self/cmdline")
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command badagent stands in for an agent whose release is bad in the worst way: it says that it is ready, and ends
-// soon after, without counting its starts as an agent does.
+// Command badagent replaces an agent with the worst kind of bad release: it reports that it is ready, and ends soon
+// after, without counting its starts as an agent does.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command dialer is what pods run that try out NetworkPolicies: it listens on TCP ports, or dials an address and prints
+// Command dialer runs in pods that test NetworkPolicies: it listens on TCP ports, or dials an address and prints
 // whether it answers.
 package main
 
@@ -33,7 +33,7 @@ func dial(address string) string {
 	return "answers"
 }
 
-// listen takes every connection and ends it; the error says which port was not to be had.
+// listen accepts every connection and closes it. The error names the port that is not available.
 func listen(ports []string) error {
 	failed := make(chan error)
 	for _, port := range ports {

@@ -1,5 +1,5 @@
-// Package cosign runs the commands of docs/guides/provenance.md, as they stand there, on what kcp-publisher pushes to a
-// real registry. crane, jq (gojq) and cosign are built from their Go modules, pinned in hack/cosign.
+// Package cosign runs the commands of docs/guides/provenance.md unchanged on the artifacts that kcp-publisher pushes to
+// a real registry. crane, jq (gojq) and cosign are built from their Go modules, pinned in hack/cosign.
 package cosign
 
 import (

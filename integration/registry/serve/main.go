@@ -1,5 +1,5 @@
-// Command serve runs distribution with a configuration file, with the storage and the access control that test clusters
-// need and no cloud's. It is what a registry container runs.
+// Command serve runs distribution with a configuration file. It contains the storage and access control of test
+// clusters, and none of a cloud. Registry containers run it.
 package main
 
 import (

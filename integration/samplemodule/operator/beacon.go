@@ -38,7 +38,7 @@ type reconciler struct {
 	version string // of the module
 }
 
-// Reconcile answers a Beacon, or lets it go once nobody uses it.
+// Reconcile answers a Beacon, or removes its finalizer once no object uses it.
 func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	beacon := newBeacon()
 	if err := r.Get(ctx, request.NamespacedName, beacon); err != nil {

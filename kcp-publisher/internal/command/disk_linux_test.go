@@ -26,7 +26,7 @@ func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	if o.code == cli.ExitDone {
 		return true
 	}
-	said := o.out + o.err // publish says of each runtime what failed in its rows
+	said := o.out + o.err // publish lists the failure of each runtime in its rows
 	for _, want := range []string{"no space left on device", disk.Dir} {
 		if !strings.Contains(said, want) {
 			t.Errorf("does not say %q: %s", want, said)

@@ -54,7 +54,7 @@ func TestExcerptsAndObjectsAreDrawn(t *testing.T) {
 	}
 }
 
-func TestAReportNeedsAPlace(t *testing.T) {
+func TestInvalidArgumentsOfLogsAndTreeAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
 		"logs": "want a runtime id", "tree a b c": "want a runtime id",
 		"logs berlin":                       "set either --location or --file",

@@ -38,11 +38,10 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
 }
 
-// TestOtherRuntimesCannotChangeARuntimesBundle lets an adversary who owns the registry, one runtime with its
-// key, a publisher key that was rotated out, and the right to edit one Kyma take turns with an operator who promotes
-// and rolls back, a publisher that crashes, and an honest runtime. After every look of that runtime a model, which
-// knows what the operator did and asks none of the code under test, says what may be in force. Where the adversary
-// leaves, the runtime gets what it should have.
+// TestOtherRuntimesCannotChangeARuntimesBundle runs an adversary, who owns the registry, one runtime with its key, a
+// publisher key that was rotated out, and the right to edit one Kyma. An operator promotes and rolls back, a publisher
+// crashes, and an honest runtime pulls. After every poll of that runtime, a model that uses none of the code under test
+// decides which bundles can be in force. Once the adversary stops, the runtime gets its expected version.
 func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {

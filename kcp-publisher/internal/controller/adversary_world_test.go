@@ -179,7 +179,7 @@ type adversary struct {
 	// kymas are the Kymas in the API server.
 	kymas map[string]*v1beta2.Kyma
 	made  int
-	// bundles are all bundles that were ever pushed for a runtime, and told the reports of the victim.
+	// bundles are all bundles that were ever pushed for a runtime, and reported the reports of the victim.
 	bundles, reported []bundle.Blob
 	malice            int64
 

@@ -18,10 +18,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// TestRuntimesRecoverAfterTheirClocksAreCorrected lets the clock of either side be wrong for a while, in which the
-// runtime's wish changes. Nothing is accepted meanwhile that should not be, as the histories' model says. Once the
-// clock is right, the next pass of the publisher reaches the runtime, without a person, and whether or not the
-// publisher is restarted.
+// TestRuntimesRecoverAfterTheirClocksAreCorrected sets the clock of either side wrong for a time, in which the
+// runtime's request changes. Until then, only allowed bundles are accepted, by the model of the histories. Once the
+// clock is right, the next pass of the publisher reaches the runtime, without an operator, also after a restart of the
+// publisher.
 func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {

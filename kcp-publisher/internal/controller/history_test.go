@@ -41,10 +41,9 @@ const (
 	berlin, paris = "berlin", "paris"
 )
 
-// TestRandomHistoriesFollowTheModel lets a publisher with its key folder, an attacker who owns the
-// registry and has every publisher key there ever was, and an agent take turns in random order. After every look of the
-// agent it compares what the agent has applied with a model, which knows what happened and asks none of the code under
-// test. Where the attacker leaves, all is well again.
+// TestRandomHistoriesFollowTheModel runs a publisher with its key folder, an attacker who owns the registry and has
+// every publisher key there ever was, and an agent in random order. After every poll of the agent, it compares the
+// applied bundle with a model that uses none of the code under test. Once the attacker stops, the runtime recovers.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	for name, run := range historiesToRun(t, keySeed, keyHistories) {
 		t.Run(name, func(t *testing.T) {

@@ -174,7 +174,7 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 				t.Errorf("%s: is for module %s alone", name, s.Module)
 			}
 		}
-		// what was there before is not read here, so that nothing of it goes
+		// the earlier Secrets are not read here, so that none of them is removed
 		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) {
 			t.Errorf("%s: %v, known %v", name, got, r.Secrets.Known)
 		}

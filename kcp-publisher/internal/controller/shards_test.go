@@ -65,7 +65,7 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	at := shard.Of(plan.Claimed(kyma), 3)
 	for number := range 3 {
 		s := &Shard{Number: number, Count: 3, fleet: fleetstate.New(nil)}
-		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as somebody edited it
+		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as if it was edited
 		if got := len(s.own([]v1beta2.Kyma{*kyma})) == 1; got != (number == at) || s.owns(kyma) != got {
 			t.Errorf("shard %d of a runtime of shard %d: %t", number, at, got)
 		}

@@ -120,7 +120,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 	}
 }
 
-// A process has any number of shards, each of which can start and stop.
+// A process has any number of shards, which start and stop independently.
 func TestMetricsAddUpTheShardsOfAProcess(t *testing.T) {
 	s := newStates()
 	of := func() *part {

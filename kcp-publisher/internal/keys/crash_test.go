@@ -419,8 +419,8 @@ func TestChangeThatCannotBeMovedIsInEffect(t *testing.T) {
 	}
 }
 
-// wantInForce requires an error that asks not to repeat the change. It must not wrap the system's error, for which
-// commands advise to try again.
+// wantInForce requires an error that asks not to repeat the change. It must not wrap the system's error: commands
+// advise to try again after that.
 func wantInForce(t *testing.T, err error, cause string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "is in effect, do not repeat it") ||

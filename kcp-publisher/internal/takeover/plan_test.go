@@ -189,7 +189,7 @@ func TestPlanNamesTheRemovalsOfFinish(t *testing.T) {
 	}
 }
 
-func TestWhenATakeoverCanBeFinished(t *testing.T) {
+func TestTakeoverCanBeFinishedOnceEveryModuleIsAdopted(t *testing.T) {
 	ready := func(changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 		kyma := kymaNamed("one")
 		kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive

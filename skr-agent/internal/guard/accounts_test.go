@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAccountsAreTheOperatorsChoice(t *testing.T) {
+func TestOperatorsChooseTheAccountsOfModules(t *testing.T) {
 	a, err := ParseAccounts([]string{"modules", "keda=keda-system/installer", "istio="}, home)
 	require.NoError(t, err)
 	require.Equal(t, "system:serviceaccount:keda-system:installer", a.Of("keda", "keda"))

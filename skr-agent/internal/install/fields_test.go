@@ -106,7 +106,7 @@ func TestIgnoredFields(t *testing.T) {
 	}
 }
 
-func TestTakeLive(t *testing.T) {
+func TestLiveValueReplacesTheField(t *testing.T) {
 	owned := func(by, fields string) []metav1.ManagedFieldsEntry {
 		return []metav1.ManagedFieldsEntry{
 			{Manager: by, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)},

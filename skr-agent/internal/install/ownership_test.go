@@ -76,7 +76,7 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 	require.Equal(t, "kyma-system/keda", theirs.Annotations[v1beta2.AnnotationOwnedBy])
 }
 
-func TestOnlyADefaultCRThatItMadeGoesWithAModule(t *testing.T) {
+func TestOnlyItsOwnDefaultCRIsDeletedWithAModule(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	named := func(o *unstructured.Unstructured) func(*v1beta2.Manifest) {

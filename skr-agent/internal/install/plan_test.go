@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// builtIn serves what every cluster does, as far as these tests go.
+// builtIn serves the kinds of every cluster that these tests use.
 func builtIn(gvk schema.GroupVersionKind) (bool, error) {
 	switch gvk.Kind {
 	case "Namespace", "ClusterRole", "CustomResourceDefinition", "PriorityClass":

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// as is a client of somebody with these rights everywhere, and no others.
+// as returns a client of a user with exactly these rights in all namespaces.
 func (w *world) as(user string, rules ...rbacv1.PolicyRule) client.Client {
 	w.Helper()
 	w.grants("rights-of-"+user[strings.LastIndex(user, ":")+1:], rbacv1.Subject{Kind: rbacv1.UserKind, Name: user},

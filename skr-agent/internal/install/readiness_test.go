@@ -123,7 +123,7 @@ func TestModuleConfiguresItsFields(t *testing.T) {
 	}
 }
 
-// liveObject reads an object as the cluster has it: render would drop what only a server writes.
+// liveObject parses an object with the fields that only a server writes: render would drop them.
 func liveObject(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	encoded, err := yaml.YAMLToJSON([]byte(text))

@@ -97,7 +97,7 @@ func TestAPIServerErrorsAreReadable(t *testing.T) {
 	require.Equal(t, "no", plain(errors.New("no")))
 }
 
-func TestMistakesAreNoWaiting(t *testing.T) {
+func TestMistakesAreNotReportedAsWaiting(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		want bool
@@ -290,7 +290,7 @@ func (w *world) reason(name, condition string) string {
 	return ""
 }
 
-// denies refuses an operation on ConfigMaps for which an expression is false, and returns what ends that.
+// denies refuses an operation on ConfigMaps if an expression is false, and returns a function that ends that.
 func (w *world) denies(operation admissionv1.OperationType, expression, name string) (allow func()) {
 	w.Helper()
 	invalid := metav1.StatusReasonInvalid
@@ -337,7 +337,8 @@ func (w *world) denies(operation admissionv1.OperationType, expression, name str
 		require.NoError(w, w.client.Delete(w.Context(), policy))
 		w.eventually("the policy is gone", func() bool {
 			err := try()
-			return err == nil || apierrors.IsNotFound(err) // the agent may delete at once what it could not before
+			// the agent may delete the object at once from now on
+			return err == nil || apierrors.IsNotFound(err)
 		})
 	}
 }

@@ -57,7 +57,7 @@ func aConfigMap(name string) string {
 	return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + "}\ndata: {key: value}\n---\n"
 }
 
-func TestModulesGetNoFurtherThanTheirAccount(t *testing.T) {
+func TestModulesAreLimitedToTheRightsOfTheirAccount(t *testing.T) {
 	accounts, err := guard.ParseAccounts([]string{"modules", "trusted="}, home)
 	require.NoError(t, err)
 	w := newWorldWith(t, Options{Accounts: accounts})

@@ -23,7 +23,7 @@ import (
 
 const agentUser = "system:serviceaccount:" + home + ":" + guard.AgentName
 
-// holder is how somebody with their own token and this ClusterRole in kyma-system reaches the API server.
+// holder is the client of a user with an own token and this ClusterRole in kyma-system.
 func (w *world) holder(name, clusterRole string) *rest.Config {
 	w.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -44,7 +44,7 @@ func (w *world) connect(config *rest.Config, as string) client.Client {
 	w.Helper()
 	config = rest.CopyConfig(config)
 	config.Impersonate.UserName = as
-	// Without a look at the server, which nobody who may not impersonate gets.
+	// Without a request to the server, which a user without the right to impersonate cannot send.
 	c, err := client.New(config, client.Options{Scheme: w.scheme, Mapper: w.client.RESTMapper()})
 	require.NoError(w, err)
 	return c

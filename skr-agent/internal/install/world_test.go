@@ -47,7 +47,7 @@ type world struct {
 	content   *contentstore.Store
 	config    *rest.Config
 	scheme    *runtime.Scheme
-	options   Options // but for what every world has
+	options   Options // in addition to those of every world
 	stop      context.CancelFunc
 	stopped   chan struct{}
 }
@@ -222,7 +222,7 @@ func (w *world) eventually(what string, holds func() bool) {
 			}
 			w.Fatalf("never saw: %s", what)
 		}
-		// the longer it has waited, the longer it may wait: looks are requests, and take from what is awaited
+		// the intervals grow, because the requests slow down the awaited programs
 		time.Sleep(pause)
 	}
 }

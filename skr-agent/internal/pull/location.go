@@ -107,9 +107,9 @@ func (p *Puller) announced() error {
 // Pull reads the registry and accepts a newer bundle. It reports whether the bundle in force changed. The error is a
 // *bundle.Refusal, or that of reading the registry. Both keep the bundle in force.
 //
-// While a move is announced, it also reads the other locations. A location with a newer bundle is used from then on, and
-// so is one with the bundle in force if the location in use has no acceptable bundle. Only refusals of the location in
-// use count, because the other ones can contain an old copy.
+// While a move is announced, it also reads the other locations. A location with a newer bundle is used from then on,
+// and so is one with the bundle in force if the location in use has no acceptable bundle. Only refusals of the location
+// in use count, because the other ones can contain an old copy.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
 	changed, err := p.pull(ctx)
 	if changed || ctx.Err() != nil {

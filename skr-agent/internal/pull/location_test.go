@@ -136,7 +136,7 @@ func TestAgentFollowsARegistryThatMoves(t *testing.T) {
 	m.pull(true, m.before)
 }
 
-func TestOldCopyInTheFormerRegistryIsNoRefusal(t *testing.T) {
+func TestOldCopyInTheFormerRegistryIsNotReported(t *testing.T) {
 	m := newMoving(t)
 	m.announce()
 	m.pushTo(m.before)

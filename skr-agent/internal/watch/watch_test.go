@@ -22,13 +22,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
-// world is one API server with an agent that can watch only what allow permits.
+// world is an API server with an agent that can only watch kinds that allow permits.
 type world struct {
 	*testing.T
 	admin   kubernetes.Interface
 	watches *Watches
 	woken   chan time.Duration
-	// tells counts the reports, so that since grows.
+	// tells counts the reports, so that since increases.
 	tells int64
 }
 

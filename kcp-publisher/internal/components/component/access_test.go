@@ -220,7 +220,7 @@ func TestContentIsFoundByEveryAccess(t *testing.T) {
 	}
 }
 
-func TestAccessThatLeadsAstrayIsRefused(t *testing.T) {
+func TestAccessToForeignOrWrongContentIsRefused(t *testing.T) {
 	w := newWorld(t)
 	layer := w.push(home, "application/yaml", hello)
 	w.artifact("charts/podinfo", "1.0.0", "application/vnd.cncf.helm.config.v1+json",

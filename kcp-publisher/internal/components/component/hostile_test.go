@@ -95,7 +95,7 @@ func blobs(names ...string) string {
 	return fmt.Sprintf(good, "["+strings.Join(list, ", ")+"]")
 }
 
-func TestHonestRegistryIsRead(t *testing.T) {
+func TestReadableRegistryIsAccepted(t *testing.T) {
 	a := honest(blobs("raw-manifest", "tool", "tool"), "content")
 	source := serve(t, a)
 	reader := NewReader(Options{Sources: []Source{source}, Revalidate: time.Minute, RetryAfter: time.Minute})
@@ -207,7 +207,7 @@ func (a *answers) point(pointer string) {
 // swap sends other content for a digest.
 func (a *answers) swap(content, other string) { a.blobs[digest.FromString(content).String()] = other }
 
-func TestNothingIsAskedForUnderANameThatIsNone(t *testing.T) {
+func TestInvalidNamesAreNotRequested(t *testing.T) {
 	for _, c := range [][2]string{{"../../etc", "1.0.0"}, {"scaler", "1.0.0"}, {scaler, "latest"}, {scaler, "../x"},
 		{scaler, ""}, {scaler, digest.FromString("").String()}} {
 		// using it would panic

@@ -64,8 +64,7 @@ func TestForgedFirstResponseLocksNoOneOut(t *testing.T) {
 	}
 }
 
-// polyglot returns an artifact set whose main artifact is no manifest, and which is YAML too if somebody reads it as
-// that.
+// polyglot returns an artifact set whose main artifact is not a manifest, and which a YAML parser accepts too.
 func polyglot(t *testing.T, main digest.Digest) []byte {
 	t.Helper()
 	var buffer bytes.Buffer

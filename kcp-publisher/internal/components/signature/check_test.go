@@ -243,7 +243,7 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 	}
 }
 
-func TestKeysOfSecretsAreTakenUpAndGivenUp(t *testing.T) {
+func TestKeysOfSecretsAreAddedAndRemoved(t *testing.T) {
 	key := newKey(t, 2048)
 	policy, err := decodePolicy([]byte(head+"rules: [{components: '*', required: true, signatures: [release]}]\n"), nil)
 	if err != nil {

@@ -107,9 +107,9 @@ func wantListed(t *testing.T, got, want Runtime, free bool) {
 	}
 }
 
-// TestHealthyUntilIsKept evaluates random Kymas at random times. Some are labeled or deleted after the publisher wrote
-// their status.
-func TestHealthyUntilIsKept(t *testing.T) {
+// TestHealthyUntilIsNeverTooLate evaluates random Kymas at random times. Some are labeled or deleted after the
+// publisher wrote their status.
+func TestHealthyUntilIsNeverTooLate(t *testing.T) {
 	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)
 	healthy, lists := 0, 0

@@ -22,7 +22,7 @@ func kymaCalled(t *testing.T, id string, change func(*world)) v1beta2.Kyma {
 	return *w.status().DeepCopy()
 }
 
-func TestLookCountsHealthCausesAndVersions(t *testing.T) {
+func TestSurveyCountsHealthCausesAndVersions(t *testing.T) {
 	kymas := []v1beta2.Kyma{
 		kymaCalled(t, "r-3", func(w *world) { w.says("mail", "Error", "Deployment mail cannot start") }),
 		kymaCalled(t, "r-1", func(*world) {}),
@@ -107,7 +107,7 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		return kymas
 	}
 	certified := func(ago, left time.Duration) (kymas []v1beta2.Kyma) {
-		for i := range 4 { // each of which has something else in its way
+		for i := range 4 { // each has another problem
 			kymas = append(
 				kymas,
 				kymaCalled(t, fmt.Sprint("r-", i), func(w *world) {
@@ -188,7 +188,7 @@ func TestCertificateWarningNamesSomeRuntimes(t *testing.T) {
 	for i := range 5 {
 		add(fmt.Sprint("r-", i), func(*world) {})
 	}
-	add("silent", func(w *world) { w.heard = noon.Add(-2 * time.Hour) }) // for which it is no wonder
+	add("silent", func(w *world) { w.heard = noon.Add(-2 * time.Hour) }) // an expected consequence of the silence
 	f := Look(Input{Kymas: kymas, Now: noon})
 	if len(f.Warnings) != 1 ||
 		f.Warnings[0].Message != "5 agent certificates have expired or expire soon (r-0, r-1, r-2, 2 others)" {

@@ -234,7 +234,7 @@ func orNothing(text string) string {
 	return text
 }
 
-func TestRuntimesComeAndLeave(t *testing.T) {
+func TestForecastListsAddedAndRemovedRuntimes(t *testing.T) {
 	snapshot := offers(t, "keda regular 1.0.0")
 	got := forecastOf(
 		t,

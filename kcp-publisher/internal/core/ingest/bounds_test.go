@@ -31,8 +31,7 @@ func TestHostileReportCannotMakeAnInvalidStatus(t *testing.T) {
 	}
 }
 
-// TestAcceptedReportsCanBeWritten: what passes the check makes a status of which the schema has nothing to say, and
-// what does not is named.
+// A report that passes the check results in a status that the schema accepts. A refused report is named.
 func TestAcceptedReportsCanBeWritten(t *testing.T) {
 	schema, err := kymaschema.New()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// said is one report, a second after the one before.
+// said is one report, a second after the previous one.
 type said struct {
 	instance, twin      string
 	confirmed, enrolled bool

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// fleetMember is a runtime over several bundles: what is written of it, and the facts that come next.
+// fleetMember is a runtime over several bundles: its written status, and the next facts.
 type fleetMember struct {
 	t      *testing.T
 	before v1beta2.KymaStatus // since when Events are asked for
@@ -34,7 +34,7 @@ func member(t *testing.T) *fleetMember {
 	return m
 }
 
-// publish publishes another bundle as the publisher does, with what change makes of the modules.
+// publish publishes another bundle as the publisher does, with changed modules.
 func (m *fleetMember) publish(name string, change func(state *bundle.DesiredState)) *fleetMember {
 	last := m.facts.Published
 	state := last.State
@@ -128,8 +128,7 @@ func TestChangedModuleIsProcessingUntilItIsReported(t *testing.T) {
 		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 		"not Ready (NotReady): "+waits,
 		"keda@1.0.0 Processing: "+waits, "mail@1.0.0 Ready")
-	// What is unrelated and follows does not make it Ready, nor does a version that comes back: nobody knows what ran
-	// between.
+	// Neither an unrelated next bundle makes it Ready, nor a version that comes back: the versions in between are unknown.
 	m.publish("unrelated", nothing).publish("back", kedaTo("1.0.0"))
 	if m.status.State != v1beta2.StateProcessing || m.status.Modules[0].State != v1beta2.StateProcessing ||
 		m.status.Modules[1].State != v1beta2.StateReady {
@@ -148,7 +147,7 @@ func TestTroubleOfAModuleThatDidNotChangeStays(t *testing.T) {
 	}
 }
 
-func TestNothingCarriesOverThatIsNotKnown(t *testing.T) {
+func TestStatesOfUnknownBundlesAreNotCarriedOver(t *testing.T) {
 	for name, then := range map[string]func(*fleetMember){
 		"a report of a bundle that nobody knows": func(m *fleetMember) {
 			m.publish("unrelated", nothing).report("of somebody else", ready("keda"), ready("mail"))

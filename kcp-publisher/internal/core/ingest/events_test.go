@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// told returns the Events since a status, one a line.
+// told returns the Events since a status, one per line.
 func (m *fleetMember) told(since v1beta2.KymaStatus) string {
 	var lines []string
 	for _, e := range Happened(since, m.status) {
@@ -69,9 +69,9 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			m.facts.Published.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "2.0.0", To: "1.0.0"}}
 			m.look()
 		}, []string{"!RolledBack: bundle 9: keda 2.0.0 → 1.0.0"}},
-		// the publisher tells of its silence
+		// the publisher emits the Event for its silence
 		"It falls silent": {func(m *fleetMember) { m.later(allowedSilence) }, nil},
-		// the publisher tells of each refusal
+		// the publisher emits an Event for each refusal
 		"It refuses a bundle": {func(m *fleetMember) { m.refuse(ready("keda"), ready("mail")) }, nil},
 		"It refuses a bundle and a module breaks": {func(m *fleetMember) {
 			broken := ready("keda")

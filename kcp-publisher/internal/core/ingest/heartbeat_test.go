@@ -96,8 +96,7 @@ func TestStatusWritesOfAFleetAreSpread(t *testing.T) {
 	}
 }
 
-// TestRestartKeepsReportTimes: what lies in the registry when a publisher starts may have been read before
-// and not been noted.
+// A report in the registry at the start of a publisher may have been read before without being recorded.
 func TestRestartKeepsReportTimes(t *testing.T) {
 	now := noon.Add(10 * time.Hour)
 	noted := func(said time.Time) *v1beta2.RuntimeStatus {
@@ -142,8 +141,8 @@ func TestRestartKeepsReportTimes(t *testing.T) {
 	}
 }
 
-// TestUncertainSilenceIsNotReported: a publisher that has not looked for a report yet calls nobody silent whom the one
-// before may have heard, and nobody healthy either.
+// A publisher that has not read a report yet calls no runtime silent that the previous publisher may have heard, and
+// none healthy either.
 func TestUncertainSilenceIsNotReported(t *testing.T) {
 	s := healthy()
 	status := s.status()

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestStatusSharesNoMemory: the answer of the API server is decoded into the status that was sent, while what it was
-// made of is read by others.
+// The client decodes the API server's response into the status that it sent, while other goroutines read the records
+// that the status was made from.
 func TestStatusSharesNoMemory(t *testing.T) {
 	s := healthy()
 	s.facts.Published.Predicate.Removals = []string{"old"}

@@ -38,7 +38,7 @@ func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 		later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("a longer outage writes anew: %s", outline(again))
 	}
-	// What is heard once the registry is back is judged by Status, and must not find another silence to write.
+	// Status judges the reports that arrive once the registry is back, and must not record another silence.
 	s.before = after
 	if judged := s.later(allowedSilence).status(); !reflect.DeepEqual(judged, after) {
 		t.Errorf("the registry is back and the runtime is as silent:\n%s\nbefore it was\n%s", outline(judged),
@@ -46,7 +46,7 @@ func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 	}
 }
 
-func TestWhoseReportsAreCarriedIsNotFailing(t *testing.T) {
+func TestRuntimeWithCarriedReportsIsNotFailing(t *testing.T) {
 	const season = 90 * 24 * time.Hour
 	carried := func(f *Facts) { f.Silence, f.Carried = season, true }
 	status := healthy().with(carried).later(season - time.Minute).status()
@@ -121,15 +121,14 @@ func TestUnreadableReportIsNamedAsTheCauseOfSilence(t *testing.T) {
 	}
 }
 
-// sorted makes the order of conditions, which says nothing, irrelevant.
+// sorted sorts conditions, whose order has no meaning.
 func sorted(lines string) string {
 	all := strings.Split(lines, "\n")
 	slices.Sort(all)
 	return strings.Join(all, "\n")
 }
 
-// TestSilenceIsCountedFromTheArrival: the runtime's own clock says nothing about when it was heard, and neither does a
-// restart.
+// Neither the runtime's own clock nor a restart changes the time of the last report.
 func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 	arrived := metav1.NewTime(noon)
 	report := func(sequence int64, said time.Time) bundle.AcceptedReport {
@@ -183,7 +182,7 @@ func TestDelayedReport(t *testing.T) {
 	if status := s.status(); status.State != v1beta2.StateReady {
 		t.Errorf("within what clocks may differ: %s", outline(status))
 	}
-	// What is carried is as old as it says, however late it arrives.
+	// A carried report has the age of its own time, however late it arrives.
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-80 * 24 * time.Hour))
 	s.facts.Silence, s.facts.Carried = 90*24*time.Hour, true
 	if status := s.status(); status.State != v1beta2.StateReady {

@@ -23,7 +23,7 @@ func TestTakeoverReportCountsOnlyForTheNewestBundle(t *testing.T) {
 		"one of two is adopted": {published: bundle.TakeoverAdopt, said: &bundle.ReportedTakeover{
 			Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"},
 		},
-			adopted: []string{"keda", "mail"}}, // mail has no objects: that it runs says all
+			adopted: []string{"keda", "mail"}}, // mail has no objects, so that it is adopted once it runs
 		"all is": {
 			published: bundle.TakeoverAdopt,
 			said:      &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},

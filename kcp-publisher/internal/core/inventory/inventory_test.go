@@ -25,7 +25,7 @@ var (
 	broken = Module{"mailer", "1.0.0"}
 )
 
-// small has two runtimes with keda, one of which is air-gapped and runs the older scaler.
+// small has two runtimes with keda. One is air-gapped and runs the older scaler.
 func small() Fleet {
 	return New([]Runtime{
 		{ID: "b", Reported: noon, Modules: []Module{keda, newer, broken}},
@@ -88,7 +88,7 @@ func TestSelectFindsAnImageByEachOfItsNames(t *testing.T) {
 	}
 }
 
-func TestBillIsValidAndNamesEachImageOnce(t *testing.T) {
+func TestBillOfMaterialsIsValidAndListsEachImageOnce(t *testing.T) {
 	var out bytes.Buffer
 	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).
 		Encode(small().Bill("fleet-1", noon)); err != nil {

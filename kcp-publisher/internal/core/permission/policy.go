@@ -19,8 +19,8 @@ func Probe() []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, v1beta2.AnnotationPermissionProbe, Revision)
 }
 
-// Enforced reports whether the error of a probe is the refusal of a policy that covers all Settings. If it is false for
-// an error, the error says nothing about the policy.
+// Enforced reports whether the error of a probe is the refusal of a policy that covers all Settings. Any other error
+// shows nothing about the policy.
 func Enforced(err error) bool {
 	if err == nil {
 		return false

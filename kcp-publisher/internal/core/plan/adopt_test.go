@@ -235,7 +235,7 @@ func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 	}
 }
 
-func TestGivenVersionSurvivesAnUnresolvedModule(t *testing.T) {
+func TestAssignedVersionSurvivesAnUnresolvedModule(t *testing.T) {
 	p := bundleOf(1, 8, "sha256:eight", nil, "1.9.0")
 	p.Predicate.Removals = []string{"gone"}
 	got := versionsAfter(p, map[string]string{"keda": "1.8.0", "gone": "1.0.0", "lost": "2.0.0"})
@@ -326,7 +326,7 @@ func TestMissingRollbackCausesABundle(t *testing.T) {
 	}
 }
 
-func TestWhichRolloutGaveAVersionOutlivesAModuleThatDoesNotResolve(t *testing.T) {
+func TestRolloutOfAVersionSurvivesAnUnresolvedModule(t *testing.T) {
 	known := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
 		Versions: map[string]string{
 			"keda": "1.8.0",
@@ -378,7 +378,7 @@ func TestRecordHasTheBundlesCommitAndCertificate(t *testing.T) {
 	}
 }
 
-// TestRecordSurvivesTheLastBundle: whoever owns the registry can delete it, or put another one there.
+// TestRecordSurvivesTheLastBundle: the owner of the registry can delete it, or replace it.
 func TestRecordSurvivesTheLastBundle(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	last.Predicate.Removals = []string{"nats"}

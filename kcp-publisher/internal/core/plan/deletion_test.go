@@ -66,7 +66,7 @@ func TestDeletedKymaOfAMissingClusterDoesNotWait(t *testing.T) {
 	}
 }
 
-// What a Kyma says wrongly must not keep its runtime from being told.
+// An invalid annotation of a Kyma must not prevent the bundle that removes its modules.
 func TestDeletedKymaIsPublishedDespiteItsAnnotations(t *testing.T) {
 	rules := Rules{Settings: bundle.Settings{PollInterval: metav1.Duration{Duration: time.Minute}}}
 	kyma := living("one")

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestWhenARuntimeWasHeard(t *testing.T) {
+func TestTimeOfTheLastReport(t *testing.T) {
 	arrived := metav1.NewTime(noon)
 	at := func(said time.Time, heard *metav1.Time) *v1beta2.ObservedBundle {
 		return &v1beta2.ObservedBundle{Time: metav1.NewTime(said), Heard: heard}

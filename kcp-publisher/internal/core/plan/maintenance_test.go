@@ -65,7 +65,7 @@ func TestLabelsAndAnnotationSelectWindows(t *testing.T) {
 	}
 }
 
-func TestWindowsThatMeanNothingAreNeverTakenForNone(t *testing.T) {
+func TestUnreadableWindowsAreRefused(t *testing.T) {
 	kyma := kymaOf("one")
 	for _, text := range []string{"", "null", "Sat", `[{"days":["Sat"],"begin":"21:00","end":"22:00:00Z"}]`} {
 		kyma.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: text}

@@ -42,7 +42,7 @@ func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
 	return snapshot
 }
 
-// living is a Kyma whose runtime was given keda 2.0.0 and said that it is ready.
+// living is a Kyma whose runtime got keda 2.0.0 and reported it as ready.
 func living(name string) *v1beta2.Kyma {
 	kyma := kymaOf(name)
 	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
@@ -122,7 +122,7 @@ func TestCountedRuntimes(t *testing.T) {
 	}
 }
 
-func TestWhichChangesOfAKymaMayMoveARollout(t *testing.T) {
+func TestChangesOfAKymaThatAffectARollout(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.Kyma)
 		moves  bool
@@ -221,7 +221,7 @@ func TestMemberCacheForgetsAfterChanges(t *testing.T) {
 	}
 }
 
-func TestTrackAtRestCountsNoRuntimes(t *testing.T) {
+func TestIdleTrackCountsNoRuntimes(t *testing.T) {
 	all := Members([]v1beta2.Kyma{*living("one")}, offering(t, "keda"))
 	resting := Tracks(all, func(track rollout.Track, channel string) bool {
 		return track == keda && channel == "2.0.0"

@@ -32,7 +32,7 @@ func documents(t *testing.T, modules ...string) bundle.Documents {
 	return d
 }
 
-// publishedAt is what lies in the registry after a first bundle with these modules.
+// publishedAt is the content of the registry after a first bundle with these modules.
 func publishedAt(t *testing.T, at time.Time, removals []string, modules ...string) *Published {
 	d := documents(t, modules...)
 	predicate, _ := Next(Adopted{}, Wanted{Documents: d, Asked: modules},
@@ -47,12 +47,12 @@ func publishedAt(t *testing.T, at time.Time, removals []string, modules ...strin
 	return p
 }
 
-// after returns what follows a bundle, nil for none.
+// after returns the state after a bundle, nil for none.
 func after(last *Published) Adopted {
 	return Adopted{Last: last, Keep: last != nil}
 }
 
-// says returns the bundle as if it said something else.
+// says returns the bundle with a changed predicate.
 func says(p *Published, change func(*bundle.Predicate)) *Published {
 	change(&p.Predicate)
 	return p
@@ -247,8 +247,7 @@ func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
 	}
 }
 
-// TestNewEpochRestartsSequences: who stole a publisher's key may have published so far ahead that nobody can go on
-// from there.
+// TestNewEpochRestartsSequences: a thief of a publisher's key may have used a sequence that no publisher can exceed.
 func TestNewEpochRestartsSequences(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1
@@ -262,7 +261,7 @@ func TestNewEpochRestartsSequences(t *testing.T) {
 	if reason != ReasonEpochChanged || predicate.Epoch != 2 || predicate.Sequence != noon.UnixMilli() {
 		t.Fatalf("reason %q, sequence %d of epoch %d", reason, predicate.Sequence, predicate.Epoch)
 	}
-	// What the control plane remembers is of the old epoch until its status is written.
+	// The control plane's record is of the old epoch until its status is written.
 	last := &Published{Predicate: predicate, StateBlob: ahead.StateBlob, CatalogBlob: ahead.CatalogBlob}
 	if predicate, reason := Next(after(last), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r, anew,
 		validity, noon); reason != "" {

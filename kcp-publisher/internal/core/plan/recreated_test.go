@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// A cluster that is made anew for the same Kyma has another key and UID. Its agent says which token it needs, and what
-// the admin asked for last is there again.
+// A recreated cluster of the same Kyma has another key and UID. Its agent reports which token it needs, and the bundle
+// contains the admin's last request again.
 func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 	secrets := trust.TokenSecrets{make([]byte, 32)}
 	enroll := func(expires time.Time) trust.Enrollment {

@@ -32,7 +32,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change  func(*v1beta2.Kyma)
-		request func(*resolve.Request) // how the request differs from that of a Kyma that says nothing
+		request func(*resolve.Request) // the difference from the request of an empty Kyma
 		runtime func(*Runtime)
 	}{
 		"nothing is said": {func(*v1beta2.Kyma) {}, func(*resolve.Request) {}, func(*Runtime) {}},

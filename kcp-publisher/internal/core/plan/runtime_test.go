@@ -16,7 +16,7 @@ func TestRemovalIsConfirmedOnlyByAnAvailableReport(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"},
 	}
-	// A control plane that was restarted remembers which bundle the runtime applied, but not what it has.
+	// A restarted control plane remembers which bundle the runtime applied, but not its modules.
 	if r := (Rules{}).Runtime(kyma, nil); r.Observed != "" || r.Audience.ClusterUID != "c" {
 		t.Errorf("without a report: %+v", r)
 	}

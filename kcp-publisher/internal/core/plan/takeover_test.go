@@ -130,7 +130,7 @@ func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
 	}
 }
 
-// A Kyma that somebody labels again has modules of ours. The label alone must not remove them.
+// A Kyma that is labeled again has modules of this publisher. The label alone must not remove them.
 func TestTakeoverLabelRemovesNothing(t *testing.T) {
 	last := &Published{
 		Predicate: bundle.Predicate{Epoch: 1, Sequence: 1},

@@ -57,7 +57,7 @@ func TestKymasOwnWatcherIsAccepted(t *testing.T) {
 	}
 }
 
-func TestOfTooManyWatchersTheOldestStay(t *testing.T) {
+func TestOldestWatchersAreKeptAboveTheLimit(t *testing.T) {
 	var all []v1beta2.Watcher
 	for i := range bundle.MaxWatchers + 2 {
 		all = append(all, watcherOf(fmt.Sprintf("w-%02d", i), "pods", time.Duration(i)*time.Minute))

@@ -11,7 +11,7 @@ func controlledBy(controller string) func(*v1beta2.Module) {
 	return func(m *v1beta2.Module) { m.ControllerName = controller }
 }
 
-func TestWhichTemplatesCountForAControllerName(t *testing.T) {
+func TestTemplatesOfAControllerNameAreSelected(t *testing.T) {
 	provided := labelledTemplate(v1beta2.LabelControllerName, "blue")
 	called := labelledTemplate(v1beta2.LabelModuleName, "keda")
 	blue := func() *world {

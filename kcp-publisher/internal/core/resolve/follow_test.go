@@ -31,7 +31,7 @@ func TestGateLimitsTheVersion(t *testing.T) {
 		then  func(*world)
 		want  []string
 		held  bool
-		// remark says that the status tells it: a version was taken back.
+		// remark reports that the status mentions it: a version was taken back.
 		remark bool
 	}{
 		"A runtime that is held keeps the last good version": {
@@ -128,7 +128,7 @@ func TestOffersFollowGates(t *testing.T) {
 	}
 }
 
-func TestWhichModulesAPromotionReaches(t *testing.T) {
+func TestModulesThatFollowAChannel(t *testing.T) {
 	for name, c := range map[string]struct {
 		world *world
 		want  []Follow

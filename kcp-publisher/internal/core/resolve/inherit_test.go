@@ -41,7 +41,7 @@ func (w *world) returned(module, version string) *world {
 	return w
 }
 
-// has gives the runtime a version by what is known besides the last bundle.
+// has gives the runtime a version that is known from another source than the last bundle.
 func (w *world) has(module, version string) *world {
 	w.request.Versions = map[string]string{module: version}
 	return w
@@ -163,7 +163,7 @@ func TestVersionThatCannotBeTakenOverIsAFloor(t *testing.T) {
 	}
 }
 
-func TestOrdinaryLifeBeginsOnceAModuleIsAdopted(t *testing.T) {
+func TestAdoptedModuleIsReconciledLikeAnyOther(t *testing.T) {
 	w := usual().channel("fast").installed("keda", "1.0.0").published(t)
 	w.request.Inherited = nil
 	got := w.resolve(t)

@@ -25,8 +25,8 @@ func encoded(t interface {
 	return documents
 }
 
-// drawWorld draws a catalog with every kind of offer in it, a Kyma that asks for some of it and for what is not there,
-// and what was published to it before.
+// drawWorld draws a catalog with every kind of offer, a Kyma that requests some of them and missing ones, and its last
+// bundle.
 func drawWorld(t *rapid.T) *world {
 	versions := []string{"1.0.0", "1.1.0-rc", "1.1.0", "2.0.0"}
 	modules := []string{"alpha", "bravo", "carol", "delta", "echo"}

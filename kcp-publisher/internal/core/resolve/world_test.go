@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// world is what a case starts from; its methods change it in place and give it back.
+// world is the initial state of a case. Its methods change it in place and return it.
 type world struct {
 	templates         []v1beta2.ModuleTemplate
 	metas             []v1beta2.ModuleReleaseMeta
@@ -79,7 +79,7 @@ func (w *world) content(module, version, data string) *world {
 	return w.whole(module, version, Content{Install: part(rawManifest, v1beta2.OCIDir, "application/x-tar", data)})
 }
 
-// whole says what a component brings, whether its descriptor is in a repository or in one of the templates.
+// whole sets the content of a component, whose descriptor is in a repository or in one of the templates.
 func (w *world) whole(module, version string, content Content) *world {
 	w.contents[Ref{Component: prefix + module, Version: version}] = content
 	for _, t := range w.templates {
@@ -124,7 +124,7 @@ func (w *world) ask(module string, changes ...func(*v1beta2.Module)) *world {
 	return w
 }
 
-// askNothingBut replaces what is asked for.
+// askNothingBut replaces the requested modules.
 func (w *world) askNothingBut(module string, changes ...func(*v1beta2.Module)) *world {
 	w.request.Asked.Modules = nil
 	return w.ask(module, changes...)
@@ -148,7 +148,7 @@ func (w *world) channel(channel string) *world {
 	return w
 }
 
-// published makes what the world resolves to now the last desired state.
+// published makes the resolved state of the world its last desired state.
 func (w *world) published(t testing.TB) *world {
 	state := w.resolve(t).State
 	w.request.Last = &state

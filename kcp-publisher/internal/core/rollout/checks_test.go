@@ -26,7 +26,7 @@ func measuredBy(r Runtime, outcomes ...v1beta2.CheckOutcome) Runtime {
 	return r
 }
 
-// progress is what a checkedWaves rollout does 20 minutes after it began.
+// progress is the state of a checkedWaves rollout 20 minutes after its start.
 type progress struct {
 	spec     func(*fleet.RolloutSpec)
 	outcomes []v1beta2.CheckOutcome
@@ -160,7 +160,7 @@ func TestARuntimeWithoutMeasurementsDoesNotProveAWaveWithChecks(t *testing.T) {
 	}
 }
 
-func TestGatesWithOtherChecksAreNotTheSame(t *testing.T) {
+func TestGatesWithDifferentChecksDiffer(t *testing.T) {
 	gate := func(bound string) Gates {
 		spec := checkedWaves()
 		spec.Waves[0].Checks[0].PromQL.Max = bound

@@ -2,7 +2,7 @@ package rollout
 
 import "testing"
 
-func TestGatesThatDecideTheSameAreTheSame(t *testing.T) {
+func TestGatesWithEqualDecisionsAreEqual(t *testing.T) {
 	gate := func(change func(*Gate)) Gates {
 		g := &Gate{
 			rollout: "keda-regular-1", from: "1.0.0", to: "2.0.0", held: "held",
@@ -32,7 +32,7 @@ func TestGatesThatDecideTheSameAreTheSame(t *testing.T) {
 	}
 }
 
-func TestTextOfAHoldIsNotPartOfTheDecision(t *testing.T) {
+func TestTextOfAHoldDoesNotChangeTheDecision(t *testing.T) {
 	gate := func(d Decision) *Gate { return &Gate{decisions: []Decision{d}, decided: map[string]int32{"one": 0}} }
 	held := Decision{Version: "1.0.0", Held: "wave one"}
 	for what, c := range map[string]struct {

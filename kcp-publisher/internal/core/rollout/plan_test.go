@@ -51,7 +51,7 @@ func given(r Runtime, minutesAgo int) Runtime {
 	return r
 }
 
-func TestStandingOfARuntime(t *testing.T) {
+func TestPositionOfARuntimeInARollout(t *testing.T) {
 	dev := given(at("dev", "dev", ""), 20)
 	for name, c := range map[string]struct {
 		change  func(*Runtime)
@@ -167,7 +167,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 		runtimes []Runtime
 		state    fleet.RolloutState
 		message  string
-		fresh    string // what a new runtime may have
+		fresh    string // version that a new runtime may have
 	}{
 		"never tried": {
 			twoWaves(), false, ahead, fleet.RolloutWaiting,
@@ -212,7 +212,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	}
 }
 
-// A channel that goes back and forth makes a rollout anew whose canaries have its version for a minute.
+// A channel that goes back and forth creates another rollout, whose canaries have had its version for a minute.
 func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)
@@ -302,7 +302,7 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 		}
 		status = step.Status
 	}
-	// The bundle is out; the report is still of the one before, and says Ready.
+	// The bundle is published. The report is still about the one before, and shows Ready.
 	stale[0] = given(stale[0], 0)
 	stale[0].Current = false
 	if step := Plan(first, twoWaves(), status, stale,
@@ -378,7 +378,7 @@ func TestWavesNeedReportsReadSinceTheStart(t *testing.T) {
 	canary.Given.Ready = true
 	soaking := Plan(first, spec, carriedOut("").Status, []Runtime{canary, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
-	started := noon.Add(10 * time.Minute) // nobody worked meanwhile
+	started := noon.Add(10 * time.Minute) // no publisher ran in between
 	for what, c := range map[string]struct {
 		unnoted time.Time
 		state   v1beta2.State

@@ -98,7 +98,7 @@ func (w *world) live() {
 		m.online, m.mood, m.refuses = true, v1beta2.StateReady, false
 		m.result, m.old = v1beta2.CheckPassed, false
 	}
-	// A promotion may have been made into a rollout only now; all people do from here on is to let it go.
+	// The last promotion may have become a rollout just now. From here on, the operators only let it continue.
 	for range 60 {
 		if newest := Newest(w.rollouts); newest != nil {
 			newest.Spec.Paused = false
@@ -148,13 +148,13 @@ func (w *world) stir() {
 			m.mood = v1beta2.StateProcessing
 		case 3:
 			m.mood = v1beta2.StateReady
-		case 4: // an old report is put back, one that it really made: nobody else can sign one
+		case 4: // an old report of the runtime itself is put back: no other key can sign one
 			if n := len(m.reports); n > 0 {
 				old := m.reports[w.random.IntN(n)]
 				m.said, m.saidState, m.saidResult = old.about, old.state, old.check
 				w.believe(m)
 			}
-		case 5: // a report about somebody else's bundle
+		case 5: // a report about a bundle of another runtime
 			m.said, m.saidState, m.heard = -1, v1beta2.StateReady, w.now
 		case 6: // something else in the bundle changes
 			w.push(m)
@@ -172,7 +172,7 @@ func (w *world) stir() {
 			w.report(m)
 		}
 	}
-	if w.chance(10) { // another publisher takes over, and knows what was noted
+	if w.chance(10) { // another publisher takes over, and knows the recorded state
 		w.began = w.now
 		for _, m := range w.machines {
 			m.looked = false
@@ -209,7 +209,7 @@ func (w *world) stir() {
 	w.now = w.now.Add(time.Duration(20+w.random.IntN(60)) * time.Second)
 }
 
-// check holds one step against what really happened.
+// check compares one step with the actual events.
 func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime) {
 	active := !Finished(step.Status.State) && step.Status.State != fleet.RolloutRollingBack
 	for i := range step.Status.Waves {
@@ -235,7 +235,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		ready = ready && (!checked || known(m) == v1beta2.CheckPassed || approvedWithoutChecks(r, n))
 		heard := m.heard
 		if !m.looked && w.now.Sub(w.began) > r.Spec.OfflineAfter.Duration {
-			heard = m.noted // nobody waits longer for a report that was not looked for
+			heard = m.noted // a report that was not looked for extends no wait
 		}
 		quiet := w.now.Sub(heard) > r.Spec.OfflineAfter.Duration
 		late := mine && !ready && m.heard.After(m.known.Given[keda.Module].Time.Add(5*time.Minute))
@@ -283,7 +283,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 	}
 }
 
-// checkProof holds a wave that was found proven against what its runtimes really said.
+// checkProof compares a wave that counts as proven with the actual reports of its runtimes.
 func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
 	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
 	p.begin(facts)
@@ -374,8 +374,7 @@ func approvedWithoutChecks(r *fleet.Rollout, wave int) bool {
 	return !r.Spec.Waves[wave].Approval && slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name)
 }
 
-// checkBelief makes the same step again: a restart decides the same, and what a report says of another bundle means
-// nothing.
+// checkBelief repeats the step: a restart decides the same, and a report about another bundle changes nothing.
 func (w *world) checkBelief(
 	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation Situation,
 ) {

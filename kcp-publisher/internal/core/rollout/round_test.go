@@ -48,7 +48,7 @@ func TestRounds(t *testing.T) {
 		rollouts  []fleet.Rollout
 		followers map[Track]Followers
 		made      string
-		// dev and prod are what a runtime of that name may have; empty when there is no gate.
+		// dev and prod are the allowed versions of runtimes of that name, empty without a gate.
 		dev, prod string
 	}{
 		"Without a policy there is no gate": {followers: following("2.0.0")},
@@ -130,7 +130,7 @@ func deleted(r fleet.Rollout) fleet.Rollout {
 	return r
 }
 
-func TestTrackAtRestProvesNothing(t *testing.T) {
+func TestIdleTrackProvesNothing(t *testing.T) {
 	started := carriedOut("")
 	round := Look(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
 	if len(round.Update)+len(round.Create) > 0 {
@@ -234,7 +234,7 @@ func TestRolledBackRolloutKeepsItsFailures(t *testing.T) {
 	}
 }
 
-func TestToolsThatWaitReadARolloutTruly(t *testing.T) {
+func TestWaitingToolsReadTheStateOfARollout(t *testing.T) {
 	for state, want := range map[fleet.RolloutState]status.Status{
 		fleet.RolloutProgressing: status.InProgressStatus, fleet.RolloutPaused: status.InProgressStatus,
 		fleet.RolloutWaiting:     status.InProgressStatus,
@@ -323,7 +323,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-func TestTrackAtRestNeedsNoDecision(t *testing.T) {
+func TestIdleTrackNeedsNoDecision(t *testing.T) {
 	policy := policies("careful")
 	ended := func(change func(*fleet.Rollout)) []fleet.Rollout {
 		r := fleet.Rollout{

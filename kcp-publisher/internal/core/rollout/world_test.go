@@ -17,7 +17,7 @@ var keda = Track{"keda", "regular"}
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// machine is a runtime with what lies in the registry for it and what its Kyma says of it.
+// machine is a runtime with its bundles in the registry and the status of its Kyma.
 type machine struct {
 	id     string
 	labels map[string]string
@@ -45,13 +45,13 @@ type machine struct {
 	// In the registry: it refuses bundles for this runtime.
 	refuses      bool
 	refusedSince time.Time
-	// What really happened, for judging: which rollout gave it its version, and which of them it was ready with.
+	// The actual events, for the checks: the rollout that gave the version, and the versions that were ready.
 	givenBy string
 	bundles map[int]string // rollout and version by digest
 	readyBy map[string]bool
 }
 
-// reported is what a report said of a bundle.
+// reported is a report about a bundle.
 type reported struct {
 	about int
 	state v1beta2.State
@@ -166,8 +166,8 @@ func (w *world) push(m *machine) {
 	m.bundles[m.digest] = m.givenBy + m.version
 }
 
-// publish is a look of the publisher at one runtime: what its gate allows is pushed as the resolver would, then written
-// down.
+// publish is a pass of the publisher for one runtime: it pushes the version that the gate allows, as the resolver
+// would, and then records it.
 func (w *world) publish(m *machine) {
 	if m.refuses {
 		m.noted, m.looked = m.heard, true // its report is read all the same
@@ -187,7 +187,8 @@ func (w *world) publish(m *machine) {
 		w.push(m)
 	case bundle.Older(d.Version, m.version) && d.Undo != m.version: // no downgrade
 	default:
-		// A publisher that dies between push and status leaves it to the next rollout of the version to note who gave it.
+		// A publisher that dies between push and status leaves it to the next rollout of the version to note who gave
+		// it.
 		noted := m.known.Given[keda.Module].Rollout
 		if bundle.Older(d.Version, m.version) && m.givenBy != gate.rollout && noted != gate.rollout {
 			w.fail("%s goes back from %s to %s, but %s did not give it that", m.id, m.version, d.Version, gate.rollout)
@@ -207,7 +208,7 @@ func (w *world) write(m *machine) {
 	w.believe(m)
 }
 
-// believe notes that a report about exactly the known bundle said the module to be ready.
+// believe records that a report about exactly the known bundle showed the module as ready.
 func (w *world) believe(m *machine) {
 	if m.said != m.knownDigest {
 		return
@@ -226,7 +227,7 @@ func (w *world) believe(m *machine) {
 	}
 }
 
-// report is a runtime that pulls its bundle and says how it is.
+// report is a poll of a runtime: it pulls its bundle and reports its state.
 func (w *world) report(m *machine) {
 	if m.online {
 		result := m.result
@@ -234,7 +235,7 @@ func (w *world) report(m *machine) {
 			result = ""
 		}
 		if m.said != m.digest || m.saidState != m.mood || m.saidResult != result {
-			m.noted = w.now // else it says nothing new
+			m.noted = w.now // otherwise the report has no news
 		}
 		m.said, m.saidState, m.saidResult, m.heard = m.digest, m.mood, result, w.now
 		m.reports = append(m.reports, reported{m.digest, m.mood, result})
@@ -260,7 +261,7 @@ func (w *world) shown(version string) bool {
 	return false
 }
 
-// promote makes the rollouts follow the channel, one step of each; what is written may not be acted upon yet.
+// promote plans one step of each rollout of the channel. No runtime may act on the written state yet.
 func (w *world) promote() {
 	facts := make([]Runtime, len(w.machines))
 	for i, m := range w.machines {
@@ -293,7 +294,7 @@ func (w *world) promote() {
 		w.checkBelief(newest, before, step, facts, situation)
 	}
 	newest.Status = step.Status
-	if !w.chance(10) { // or it died before anybody could act
+	if !w.chance(10) { // or the publisher died before any runtime could act
 		w.gates = Gates{keda: NewGate(newest, step, facts)}
 	}
 }

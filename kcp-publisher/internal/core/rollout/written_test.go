@@ -5,8 +5,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// checkParts holds the gates that parts of the fleet work out from the rollout as it was written against the decisions
-// of whoever wrote it.
+// checkParts compares the gates that parts of the fleet compute from the written rollout with the planner's decisions.
 func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	parts := [2][]Runtime{}
 	for _, fact := range facts {
@@ -41,7 +40,7 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	w.checkEarlier(r, written, facts)
 }
 
-// checkEarlier lets a part of the fleet see the rollout before its first step was written: nobody is given its version.
+// checkEarlier shows the rollout to a part of the fleet before its first step was written: no runtime gets its version.
 func (w *world) checkEarlier(r *fleet.Rollout, written []fleet.Rollout, facts []Runtime) {
 	written[0].Status = fleet.RolloutStatus{}
 	gate := Written(nil, written, map[Track]Followers{keda: {Channel: w.channel, Runtimes: facts}}, w.now)[keda]

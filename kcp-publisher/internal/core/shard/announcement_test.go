@@ -74,7 +74,7 @@ func TestAnnouncementIsValidForItsPlannerAndShardCount(t *testing.T) {
 	}
 }
 
-func TestHearingsRoundTrip(t *testing.T) {
+func TestReportTimesRoundTrip(t *testing.T) {
 	content := "sha256:" + strings.Repeat("0a", 32)
 	h := Hearings{
 		At: time.Unix(10, 0).UTC(), Began: time.Unix(5, 0).UTC(), Kymas: map[string]Heard{

@@ -25,7 +25,7 @@ var change = Change{
 	Time: noon,
 }
 
-// bare copies a repository to where nobody works on it.
+// bare copies a repository to a folder without a working tree.
 func (w *work) bare() string {
 	w.t.Helper()
 	dir := w.t.TempDir()
@@ -118,8 +118,8 @@ func (s sshSigner) Sign(message io.Reader) ([]byte, error) {
 	return []byte(signature), err
 }
 
-// TestGitItselfBelievesOurSignature lets ssh-keygen, which git asks, judge a commit that Push signed.
-func TestGitItselfBelievesOurSignature(t *testing.T) {
+// TestGitVerifiesOurSignature lets ssh-keygen, which git asks, judge a commit that Push signed.
+func TestGitVerifiesOurSignature(t *testing.T) {
 	for _, program := range []string{"git", "ssh-keygen"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("%s is not installed: it is not there to be asked", program)

@@ -50,7 +50,7 @@ func (w *work) must(err error) {
 	}
 }
 
-// commit writes files, of which an empty one is removed, and gives the hash.
+// commit writes files, or removes those that are empty, and returns the hash.
 func (w *work) commit(files map[string]string, options ...func(*gogit.CommitOptions)) string {
 	w.t.Helper()
 	tree, err := w.repo.Worktree()
@@ -103,7 +103,7 @@ func names(t *testing.T, files fs.FS) string {
 	return strings.Join(all, " ")
 }
 
-// served serves a repository as `git http-backend` does, to whoever knows the password.
+// served serves a repository as `git http-backend` does, to clients that know the password.
 func served(t *testing.T, dir, password string) string {
 	t.Helper()
 	program, err := exec.LookPath("git")
@@ -320,7 +320,7 @@ func TestInvalidOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// pack makes a pack of one blob that says it is smaller, or as large, as it is.
+// pack returns a pack of one blob with a declared size that is right or too small.
 func pack(t *testing.T, content []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer

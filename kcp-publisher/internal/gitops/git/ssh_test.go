@@ -20,7 +20,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// sshServer lets whoever has the key run git's own programs for a repository, as sshd with git-shell does.
+// sshServer runs git's own programs for a repository for clients with the key, as sshd with git-shell does.
 func sshServer(t *testing.T, host ssh.Signer, allowed ssh.PublicKey) net.Addr {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -82,7 +82,7 @@ func serveSSH(ctx context.Context, conn net.Conn, config *ssh.ServerConfig) {
 	}
 }
 
-// sshCredentials writes credentials for whoever trusts the host key.
+// sshCredentials writes credentials for clients that trust the host key.
 func sshCredentials(t *testing.T, address net.Addr, host ssh.PublicKey, identity ed25519.PrivateKey) Credentials {
 	t.Helper()
 	block, err := ssh.MarshalPrivateKey(identity, "")

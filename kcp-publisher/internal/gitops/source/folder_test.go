@@ -251,7 +251,7 @@ func TestNamespacesSeparateObjectsOfTheSameName(t *testing.T) {
 	}
 }
 
-func TestTransportArchivesAreListedUnread(t *testing.T) {
+func TestTransportArchivesAreListedWithoutReadingBlobs(t *testing.T) {
 	dir := folder(t, map[string]string{
 		"keda.yaml":                           template,
 		"archives/keda/artifact-index.json":   "{}",

@@ -299,7 +299,7 @@ func TestEachLeakIsDetected(t *testing.T) {
 	}
 }
 
-func TestUnavailableRegistryIsNotCalledSafe(t *testing.T) {
+func TestUnavailableRegistryDoesNotPassTheCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		front func(w http.ResponseWriter, r *http.Request) bool
 		want  string

@@ -22,7 +22,7 @@ type tidier struct {
 
 // trace is an object that a check has written.
 type trace struct {
-	// what describes the object if it cannot be deleted. path is the path for its deletion.
+	// what names the object if it cannot be deleted. path is the path for its deletion.
 	what, path string
 	runtime    Runtime
 	// expires is true for an object that registries remove by themselves.

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runClients connects, says so, prints how long after the start the last notification came in, and ends with its
-// standard input.
+// runClients connects, prints that it did, prints how long after the start the last notification arrived, and ends with
+// its standard input.
 func runClients(description string) error {
 	var count int
 	var address string
@@ -116,7 +116,7 @@ func runClient(address, id string, secured bool) (*bufio.Reader, error) {
 	return reader, nil
 }
 
-// usage is what this process takes of memory once it was told to tidy up.
+// usage is the memory of this process after a garbage collection.
 func usage(t testing.TB) (heap, resident int64) {
 	t.Helper()
 	runtime.GC()
@@ -134,7 +134,7 @@ func usage(t testing.TB) (heap, resident int64) {
 	return int64(stats.HeapInuse + stats.StackInuse), resident << 10
 }
 
-// costs is what idle connections cost a server, each.
+// costs is the cost of one idle connection for a server.
 type costs struct {
 	heap, resident int64
 	goroutines     float64
@@ -193,7 +193,7 @@ func memoryOf(t testing.TB, count int, secured bool) costs {
 	return per
 }
 
-// TestIdleConnectionCostsLittle holds what makes 10,000 connections fit into 150 MB.
+// TestIdleConnectionCostsLittle checks the cost of a connection: 10,000 of them fit into 150 MB.
 func TestIdleConnectionCostsLittle(t *testing.T) {
 	const count, budget = 1000, 15_000
 	for _, secured := range []bool{false, true} {

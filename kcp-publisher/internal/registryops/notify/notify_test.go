@@ -68,7 +68,7 @@ func start(t testing.TB, connections int, secured bool) *endpoint {
 	return e
 }
 
-// certificate returns one that nobody vouches for, with a key as short as those of today.
+// certificate returns a self-signed certificate with a key as short as today's.
 func certificate(t testing.TB) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -262,7 +262,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	fourth := e.connect(t, "one") // takes the place of its own, not another's
 	second.ended(t)
 	_ = third.conn.Close()
-	for range 100 { // who is gone is noticed by what cannot be written
+	for range 100 { // a failed write shows that the client is gone
 		if e.connected() == 2 {
 			break
 		}
@@ -286,8 +286,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	fourth.ended(t)
 }
 
-// TestWhoseConnectionEndsHasToProveItselfAgain has runtimes of which one has a password that was revoked since.
-func TestWhoseConnectionEndsHasToProveItselfAgain(t *testing.T) {
+// One of the runtimes has a password that was revoked since.
+func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	e := start(t, 100, false)
 	var agents []*agent
 	for _, id := range []string{"one", "two", "three", "four"} {
@@ -325,8 +325,8 @@ func TestWhoseConnectionEndsHasToProveItselfAgain(t *testing.T) {
 	}
 }
 
-// TestConstantlyConnectingRuntimeIsLimited has one whose password was stolen.
-func TestConstantlyConnectingRuntimeIsLimited(t *testing.T) {
+// TestRuntimeThatReconnectsConstantlyIsLimited has one whose password was stolen.
+func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
 	e := start(t, 100, false)
 	codes := map[int]int{}
 	began := time.Now()
@@ -347,7 +347,7 @@ func TestConstantlyConnectingRuntimeIsLimited(t *testing.T) {
 		t.Errorf("remembered for ever: %v", e.connects)
 	}
 	e.mu.Unlock()
-	e.connect(t, "one") // half a minute later, by what is remembered
+	e.connect(t, "one") // half a minute later, by the clock of the limiter
 }
 
 // TestSlowReaderDelaysNoOthers has one that reads nothing at all, and a clock of the test.

@@ -244,8 +244,8 @@ func TestFloodOfNotificationsIsLimited(t *testing.T) {
 	})
 }
 
-// TestConstantlyReportingRuntimeDelaysNoOthers counts looks by a clock of the test.
-func TestConstantlyReportingRuntimeDelaysNoOthers(t *testing.T) {
+// TestRuntimeThatReportsConstantlyDelaysNoOthers counts looks by a clock of the test.
+func TestRuntimeThatReportsConstantlyDelaysNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		looked := map[string][]time.Duration{}

@@ -26,18 +26,18 @@ const (
 	clientSecret = "a secret of the client"
 )
 
-// provider is an OIDC provider that lets everybody in as one user, and checks what RFC 6749, RFC 7636 and OpenID
-// Connect Core demand of a client.
+// provider is an OIDC provider that signs in everyone as one user, and checks the requirements of RFC 6749, RFC 7636
+// and OpenID Connect Core for a client.
 type provider struct {
 	*httptest.Server
 	key    *ecdsa.PrivateKey
 	caFile string
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	claims map[string]any
 	forge  func(claims map[string]any) // changes the ID token's claims
 	signer *ecdsa.PrivateKey           // another key than the published one
-	codes  map[string]url.Values       // what each code was asked for with
+	codes  map[string]url.Values       // request of each code
 	down   bool
 }
 

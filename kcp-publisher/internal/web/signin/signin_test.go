@@ -164,7 +164,7 @@ func TestSessionSurvivesOneKeyRotation(t *testing.T) {
 	}
 }
 
-func TestNothingThatIsNotSealedForItsPurposeIsTaken(t *testing.T) {
+func TestOnlyContentSealedForItsPurposeIsAccepted(t *testing.T) {
 	f, now, _ := keyFile(t, oldSecret)
 	other, _, _ := keyFile(t, newSecret)
 	until := now.Add(time.Hour)

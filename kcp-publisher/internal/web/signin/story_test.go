@@ -39,8 +39,8 @@ func TestUsersSeeWhatTheyCanRead(t *testing.T) {
 	t.Run("the page reads what it shows and no more", func(t *testing.T) { ownRights(t, w) })
 }
 
-// ownRights asks with the page's own account. It gets single Kymas to show what is not well in a large fleet before it
-// has read all.
+// ownRights tests the page's own account. The account can get single Kymas, because the page shows the problems of a
+// large fleet before it has read all Kymas.
 func ownRights(t *testing.T, w *world) {
 	page, err := client.New(w.page, client.Options{Scheme: w.scheme, Mapper: w.admin.RESTMapper()})
 	require.NoError(t, err)

@@ -40,7 +40,7 @@ import (
 
 const (
 	namespace = "kcp-system"
-	// shown is what only those who may see the fleet ever get.
+	// shown is a text that only users with access to the fleet see.
 	shown = "the fleet with all its runtimes"
 	// validity is how long answers of the API server count here.
 	validity = time.Second
@@ -131,7 +131,7 @@ func (w *world) account(t *testing.T, name, audience string) (string, *corev1.Se
 	return request.Status.Token, holder
 }
 
-// bind gives somebody one of the chart's roles in a namespace.
+// bind gives a user one of the chart's roles in a namespace.
 func (w *world) bind(t *testing.T, in, role string, to rbacv1.Subject) *rbacv1.RoleBinding {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{
@@ -236,7 +236,7 @@ func (w *world) serve(t *testing.T, o siteOptions) *site {
 	return s
 }
 
-// visitor is somebody's browser.
+// visitor is the browser of a user.
 type visitor struct {
 	*http.Client
 	site *site
@@ -250,7 +250,7 @@ func (s *site) visitor(t *testing.T) *visitor {
 	return &visitor{Client: &http.Client{Transport: s.Client().Transport, Jar: jar, Timeout: time.Minute}, site: s}
 }
 
-// seen is what a visitor gets in the end.
+// seen is the page that a visitor finally gets.
 type seen struct {
 	status  int
 	path    string
@@ -297,7 +297,7 @@ func (s seen) String() string {
 	return fmt.Sprintf("%d at %s?%s: %s", s.status, s.path, s.query.Encode(), s.text)
 }
 
-// has checks what somebody sees.
+// has checks the page of a visitor.
 func (s seen) has(t *testing.T, status int, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -313,7 +313,7 @@ func (s seen) has(t *testing.T, status int, texts ...string) {
 	}
 }
 
-// until waits for what somebody sees.
+// until waits for a text on the page of a visitor.
 func until(t *testing.T, what string, look func() seen, holds func(seen) bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)

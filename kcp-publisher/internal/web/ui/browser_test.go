@@ -29,7 +29,7 @@ type browser struct {
 	ctx context.Context
 }
 
-// newBrowser starts a Chromium for one test, or skips it where there is none.
+// newBrowser starts a Chromium for one test, or skips the test on a machine without it.
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
 	program := os.Getenv("CHROMIUM")
@@ -64,7 +64,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// read returns what an expression is in the page.
+// read returns the value of an expression in the page.
 func read[T any](b *browser, expression string) T {
 	b.Helper()
 	limited, cancel := context.WithTimeout(b.ctx, patience)
@@ -120,7 +120,7 @@ func (b *browser) looks(width, height int64, scheme string) {
 
 const live = `document.querySelector("#live").dataset.state === "on"`
 
-// shoot keeps a picture of what is seen, or of the whole page, where $SCREENSHOTS says.
+// shoot saves a screenshot of the visible part, or of the whole page, in the folder $SCREENSHOTS.
 func (b *browser) shoot(name string, whole bool) {
 	b.Helper()
 	folder := os.Getenv("SCREENSHOTS")
@@ -143,7 +143,7 @@ func (b *browser) shoot(name string, whole bool) {
 	}
 }
 
-func TestPeopleSeeHowTheFleetIs(t *testing.T) {
+func TestUsersSeeTheStateOfTheFleet(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(1000, false), nil)
 	b.looks(1280, 900, "light")
@@ -166,7 +166,7 @@ func TestPeopleSeeHowTheFleetIs(t *testing.T) {
 		t.Errorf("%d rows, the first: %q", len(rows), rows[0])
 	}
 
-	// What is typed filters the table, and stays in its field while the fleet goes on.
+	// A typed text filters the table, and stays in its field while the fleet changes.
 	b.do(chromedp.SendKeys("input[name=q]", "r-0007"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10 && location.search === "?q=r-0007"`)
 	changed := sampleFleet(1000, false)

@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// hostile is what a runtime may report: every way to leave a text, in one.
+// hostile combines every way to break out of a text in a runtime's report.
 const hostile = `</title></td><script>document.title="owned"</script><img src=x onerror="document.title='owned'"> "'&{{.}}` + "\u202e\x1b[31m"
 
 const regionLabel = "topology.kubernetes.io/region"
@@ -239,8 +239,8 @@ const (
 	sampleCommit  = "5d41402abc4b2a76b9719d911017c592aabbccdd"
 )
 
-// sampleHistory is what is remembered of a runtime's bundles: the newest, the one in force, one that was refused and
-// one whose texts are hostile.
+// sampleHistory is the recorded history of a runtime's bundles: the newest, the one in force, one that was refused and
+// one with hostile texts.
 func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 	ago := func(d time.Duration) metav1.Time { return metav1.NewTime(noon.Add(-d)) }
 	applied, before := ago(3*time.Hour), ago(50*time.Hour)
@@ -263,7 +263,7 @@ func sampleHistory(r *v1beta2.RuntimeStatus) []v1beta2.BundleRecord {
 	}
 }
 
-// sampleChain is what the registry has of it: two bundles that the root of trust proves.
+// sampleChain is the chain in the registry: two bundles that the root of trust proves.
 func sampleChain(_ context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
 	p := kyma.Status.Runtime.Published
 	signed := func(sequence int64, of string, at time.Time) bundle.BundleIdentity {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// lateCache is a cache that has started once somebody has waited for it.
+// lateCache is a cache that starts once a caller has waited for it.
 type lateCache struct {
 	cache.Cache
 	started bool

@@ -91,7 +91,7 @@ func TestOlderImageNeedsANamedRollback(t *testing.T) {
 	}
 }
 
-// TestReplacedImagesAreRemembered upgrades through three images, one of which fails.
+// TestReplacedImagesAreRemembered upgrades through three images. One of them fails.
 func TestReplacedImagesAreRemembered(t *testing.T) {
 	never := func(_, _ string) bool { return false }
 	k := Known{Set: "a", Running: "a", Proven: "a"}

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestWhatLooksLikeASecretIsMasked(t *testing.T) {
+func TestLikelySecretsAreMasked(t *testing.T) {
 	const secret = "hunter2Hunter2"
 	for _, text := range []string{
 		"password=" + secret, "DB_PASSWORD: " + secret, `{"apiKey": "` + secret + `"}`, `{\"token\":\"x\"} token='` +
@@ -34,7 +34,7 @@ func TestWhatLooksLikeASecretIsMasked(t *testing.T) {
 	}
 }
 
-func TestOrdinaryTextStays(t *testing.T) {
+func TestOrdinaryTextIsNotMasked(t *testing.T) {
 	for _, text := range []string{
 		"0/3 nodes are available: 3 Insufficient cpu.", "Back-off pulling image registry.example/lab/keda@sha256:" +
 			strings.Repeat("0a", 32),
@@ -48,7 +48,7 @@ func TestOrdinaryTextStays(t *testing.T) {
 	}
 }
 
-func TestATailIsTheEndWithinItsLimits(t *testing.T) {
+func TestTailKeepsTheLastLinesWithinItsLimits(t *testing.T) {
 	var lines []string
 	for range 10_000 {
 		lines = append(lines, "a line of a log")

@@ -61,7 +61,7 @@ func TestDetailsOfTheMostUrgentModulesFit(t *testing.T) {
 	}
 }
 
-func TestDetailsGiveWayToModules(t *testing.T) {
+func TestDetailsAreDroppedBeforeModules(t *testing.T) {
 	facts := crowd(500, 0, 0)
 	facts.Details = map[string]*bundle.ModuleDetails{facts.Manifests[0].Name: largest(true)}
 	r := New("one", facts)

@@ -229,8 +229,8 @@ func TestLongControllerNameMatchesNoController(t *testing.T) {
 	}
 }
 
-// TestAdminCanReduceTooManyModules: what the runtime's Kyma asks for arrives with however many modules, so that
-// they can be removed.
+// TestAdminCanReduceTooManyModules: the request of the runtime's Kyma arrives with any number of modules, so that an
+// admin can remove some.
 func TestAdminCanReduceTooManyModules(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	for _, installed := range []int{200, 1000} {

@@ -14,8 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestWaitingUpgradeIsInReportAndStatus: the module stays what it is, in its version and state; that its upgrade
-// waits is told beside it.
+// A module whose upgrade waits keeps its version and state; the report mentions the upgrade in addition.
 func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 	const why = "the upgrade to version 1.1.0 requires downtime and waits"
 	for name, c := range map[string]struct {

@@ -24,7 +24,7 @@ func object(t testing.TB, text string) *unstructured.Unstructured {
 	return o
 }
 
-func TestImagesComeFromWhereTheyAreToComeFrom(t *testing.T) {
+func TestImagesAreLocalizedAndMirrored(t *testing.T) {
 	for name, c := range map[string]struct {
 		image     string
 		localized []string
