@@ -131,6 +131,10 @@ type RolloutStatus struct {
 	// then on, the channel can have the version again: the publisher creates another Rollout for it.
 	// +optional
 	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
+	// VersionWithoutPolicy is the version that the channel had after the rollout ended and while no RolloutPolicy covered
+	// it, so that all runtimes were given it at once. The next Rollout starts from it.
+	// +optional
+	VersionWithoutPolicy string `json:"versionWithoutPolicy,omitempty"`
 	// EstimatedEnd is the estimated end of the rollout at its current pace, to the minute.
 	// +optional
 	EstimatedEnd *metav1.Time `json:"estimatedEnd,omitempty"`

@@ -43,7 +43,7 @@ type Gate struct {
 func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
 	if step.Status.State == fleet.RolloutSucceeded {
-		g.open = true
+		g.open, g.to = true, lastGood(&fleet.Rollout{Spec: newest.Spec, Status: step.Status})
 		return g
 	}
 	g.held = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).held(-1)

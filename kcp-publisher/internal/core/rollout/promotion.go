@@ -98,13 +98,23 @@ func releasable(state fleet.RolloutState, held, channel string) bool {
 	return ended && channel != held
 }
 
-// lastGood returns the version that runtimes go back to if the promotion after this one fails: this one's if it
-// brought it to every runtime, even if its last wave still soaks.
+// lastGood returns the version that runtimes go back to if the promotion after this one fails: the one that they were
+// given without a policy since, or this one's if it brought it to every runtime, even if its last wave still soaks.
 func lastGood(before *fleet.Rollout) string {
+	if before.Status.VersionWithoutPolicy != "" {
+		return before.Status.VersionWithoutPolicy
+	}
 	if state := before.Status.State; state == fleet.RolloutSucceeded || !Finished(state) && everywhere(before.Status) {
 		return before.Spec.To
 	}
 	return before.Spec.From
+}
+
+// leftBehind reports whether all runtimes may have their channel's version, because the newest rollout of the track
+// ended with another version and no policy required waves since.
+func leftBehind(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
+	return Finished(newest.Status.State) && newest.Spec.To != channel &&
+		(policy == nil || newest.Status.VersionWithoutPolicy == channel)
 }
 
 // everywhere reports whether all waves but the last one are proven, the last one is ready, and every runtime is

@@ -36,7 +36,7 @@ type Round struct {
 }
 
 // AtRest returns a function that reports whether a track needs no decision at its channel's version: no policy covers
-// it and it has no rollout, or its newest rollout succeeded with exactly that version.
+// it and it has no rollout, or its newest rollout succeeded and the channel still has the last good version.
 func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
 	byTrack := tracked(rollouts)
 	return func(track Track, channel string) bool {
@@ -44,7 +44,7 @@ func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track
 		if newest == nil {
 			return Covering(policies, track) == nil
 		}
-		return newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo && newest.Spec.To == channel
+		return newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo && lastGood(newest) == channel
 	}
 }
 
@@ -96,11 +96,11 @@ func (r *Round) track(
 		}
 		return
 	}
+	if newest != nil && leftBehind(newest, seen.Channel, policy) {
+		r.leave(newest, seen.Channel, now)
+		return
+	}
 	if policy == nil && newest != nil {
-		if Finished(newest.Status.State) && newest.Spec.To != seen.Channel {
-			r.release(newest, now)
-			return // no rollout is under way, and no policy requires waves
-		}
 		// A rollout under way keeps its course, and so does the promotion after it.
 		policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: newest.Spec.Course}}
 		policy.Name = newest.Spec.Policy
@@ -118,7 +118,7 @@ func (r *Round) track(
 	}
 	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
 		// It has succeeded: runtimes that were away get the version at once.
-		r.stay(newest)
+		r.stay(r.leave(newest, "", now))
 		r.forget(own)
 		return
 	}
@@ -135,14 +135,21 @@ func (r *Round) track(
 	r.forget(own)
 }
 
-// release records that the channel has another version than the one that an ended rollout holds.
-func (r *Round) release(ended *fleet.Rollout, now time.Time) {
-	p := newPlan(ended.Name, ended.Spec, ended.Status, Situation{Now: now})
-	if p.release(); p.status.ReleasedAt != nil && ended.Status.ReleasedAt == nil {
-		next := ended.DeepCopy()
-		next.Status = p.status
-		r.Update = append(r.Update, next)
+// leave records the version that all runtimes may have since a rollout ended, empty for the rollout's own. It returns
+// the rollout with that record.
+func (r *Round) leave(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
+	p := newPlan(ended.Name, ended.Spec, ended.Status, Situation{Channel: version, Now: now})
+	if version != "" {
+		p.release()
 	}
+	p.status.VersionWithoutPolicy = version
+	if equality.Semantic.DeepEqual(ended.Status, p.status) {
+		return ended
+	}
+	next := ended.DeepCopy()
+	next.Status = p.status
+	r.Update = append(r.Update, next)
+	return next
 }
 
 // stay keeps a track as its rollout left it. Unless that has succeeded, no further runtime gets the version, and no

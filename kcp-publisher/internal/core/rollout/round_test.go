@@ -345,6 +345,12 @@ func TestIdleTrackNeedsNoDecision(t *testing.T) {
 		"it has succeeded":        {policy, ended(func(*fleet.Rollout) {}), true},
 		"it is undone":            {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
 		"the channel moved on":    {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
+		"the channel moved on without a policy": {policy, ended(func(r *fleet.Rollout) {
+			r.Spec.To, r.Status.VersionWithoutPolicy = "1.5.0", "2.0.0"
+		}), true},
+		"the channel came back": {policy, ended(func(r *fleet.Rollout) {
+			r.Status.VersionWithoutPolicy = "1.5.0"
+		}), false},
 		"it was stopped": {
 			policy, ended(func(r *fleet.Rollout) { r.Status.State = fleet.RolloutStopped }), false,
 		},

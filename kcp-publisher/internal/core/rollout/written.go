@@ -25,10 +25,9 @@ func Written(
 	for track, own := range tracked(rollouts) {
 		newest := Newest(own)
 		seen, followed := followers[track]
-		finished := Finished(newest.Status.State)
 		switch {
-		case followed && finished && newest.Spec.To != seen.Channel && Covering(policies, track) == nil:
-			// No rollout is under way, and no policy requires waves.
+		case followed && leftBehind(newest, seen.Channel, Covering(policies, track)):
+			// No gate: every runtime may have the channel's version.
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
 			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
 		default:

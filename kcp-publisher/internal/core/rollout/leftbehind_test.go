@@ -1,0 +1,104 @@
+package rollout
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// TestTimeWithoutPolicyMovesTheLastGoodVersion deletes the policy after a promotion from 1.0.0 to 2.0.0 and creates it
+// again later. Each step is a version of the channel, with or without the policy.
+func TestTimeWithoutPolicyMovesTheLastGoodVersion(t *testing.T) {
+	const with, without = true, false
+	type step struct {
+		channel string
+		policy  bool
+	}
+	for name, c := range map[string]struct {
+		state fleet.RolloutState
+		steps []step
+		made  string // the rollouts that the steps create, with their versions
+		// fresh is the version of a runtime that appears after the last step.
+		fresh string
+	}{
+		"a succeeded rollout": {
+			state: fleet.RolloutSucceeded, steps: []step{{"2.1.0", without}, {"2.1.0", with}}, fresh: "2.1.0",
+		},
+		"a rolled-back rollout": {
+			state: fleet.RolloutRolledBack, steps: []step{{"2.1.0", without}, {"2.1.0", with}}, fresh: "2.1.0",
+		},
+		"a stopped rollout": {
+			state: fleet.RolloutStopped, steps: []step{{"2.1.0", without}, {"2.1.0", with}}, fresh: "2.1.0",
+		},
+		"a promotion with the policy": {
+			state: fleet.RolloutSucceeded, steps: []step{{"2.1.0", with}}, made: " 2.0.0-2.1.0", fresh: "2.0.0",
+		},
+		"a promotion after a succeeded rollout": {
+			state: fleet.RolloutSucceeded, steps: []step{{"2.1.0", without}, {"2.2.0", with}},
+			made: " 2.1.0-2.2.0", fresh: "2.1.0",
+		},
+		"a promotion after a rolled-back rollout": {
+			state: fleet.RolloutRolledBack, steps: []step{{"2.1.0", without}, {"2.2.0", with}},
+			made: " 2.1.0-2.2.0", fresh: "2.1.0",
+		},
+		"several versions without the policy": {
+			state: fleet.RolloutSucceeded, steps: []step{{"2.1.0", without}, {"2.3.0", without}, {"2.4.0", with}},
+			made: " 2.3.0-2.4.0", fresh: "2.3.0",
+		},
+		"the channel goes back to the rollout's version": {
+			state: fleet.RolloutSucceeded,
+			steps: []step{{"2.1.0", without}, {"2.0.0", without}, {"2.2.0", with}},
+			made:  " 2.0.0-2.2.0", fresh: "2.0.0",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, made, had := []fleet.Rollout{carriedOut(c.state)}, "", "1.0.0"
+			if c.state == fleet.RolloutSucceeded {
+				had = "2.0.0"
+			}
+			for i, s := range c.steps {
+				var covering []fleet.RolloutPolicy
+				if s.policy {
+					covering = policies("careful")
+				}
+				followers := map[Track]Followers{keda: {s.channel, []Runtime{at("dev", "dev", had), at("prod", "prod", had)}}}
+				had = s.channel
+				now := noon.Add(time.Duration(i) * time.Minute)
+				round := Look(covering, all, followers, now)
+				for _, changed := range round.Update {
+					all[slices.IndexFunc(all, func(r fleet.Rollout) bool { return r.Name == changed.Name })] = *changed
+				}
+				for _, r := range round.Create {
+					made += " " + r.Spec.From + "-" + r.Spec.To
+					r.ResourceVersion = "1"
+					all = append(all, *r)
+				}
+				if again := Look(covering, all, followers, now); len(again.Update)+len(again.Create) > 0 {
+					t.Errorf("step %d: a second look changes %+v and creates %+v", i, again.Update, again.Create)
+				}
+				if i < len(c.steps)-1 {
+					continue
+				}
+				for place, gates := range map[string]Gates{
+					"planner": round.Gates, "shard": Written(covering, all, followers, now),
+				} {
+					fresh := s.channel
+					if gate := gates[keda]; gate != nil {
+						fresh = gate.Decide("fresh", "").Version
+						if gate.open {
+							fresh = s.channel
+						}
+					}
+					if fresh != c.fresh {
+						t.Errorf("the %s gives a new runtime %q, want %q", place, fresh, c.fresh)
+					}
+				}
+			}
+			if made != c.made {
+				t.Errorf("created%s, want%s", made, c.made)
+			}
+		})
+	}
+}
