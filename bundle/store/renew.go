@@ -91,15 +91,15 @@ func (r *Registries) TrustAlso(announced []byte) error {
 	return nil
 }
 
-// Lend makes requests to a host use the credentials of another one, if it has none of its own. Both are HOST or
-// HOST:PORT.
-func (r *Registries) Lend(host, lender string) {
+// Lend makes requests to hosts use the credentials of another one, if they have none of their own. All are HOST or
+// HOST:PORT. The hosts of an earlier call no longer get them.
+func (r *Registries) Lend(lender string, hosts ...string) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
-	if r.renewal.lenders == nil {
-		r.renewal.lenders = map[string]string{}
+	r.renewal.lenders = map[string]string{}
+	for _, host := range hosts {
+		r.renewal.lenders[host] = lender
 	}
-	r.renewal.lenders[host] = lender
 }
 
 // credential returns the credentials for a host, empty for none.

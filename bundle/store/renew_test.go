@@ -137,10 +137,11 @@ func TestHostWithoutCredentialsUsesThoseOfItsLender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registries.Lend("new.example:5000", "old.example")
-	registries.Lend("own.example", "old.example")
+	registries.Lend("old.example", "earlier.example")
+	registries.Lend("old.example", "new.example:5000", "own.example")
 	for host, want := range map[string]string{
 		"old.example": "one", "new.example:5000": "one", "own.example": "two", "other.example": "",
+		"earlier.example": "",
 	} {
 		if found, err := registries.credential(t.Context(), host); err != nil || found.Username != want {
 			t.Errorf("%s: user %q, %v, want %q", host, found.Username, err, want)

@@ -58,8 +58,9 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	err := json.Unmarshal(state[stateLocation], &saved)
 	if err == nil && saved.Installed == p.Place.String() {
 		var used store.Store
-		if used, err = p.open(saved.Used); err == nil {
+		if used, err = p.openStore(saved.Used, p.Registries); err == nil {
 			p.location.used = used
+			p.lend()
 		}
 	}
 	if err != nil {
@@ -68,19 +69,20 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// open opens another location than the installation's. Its host gets the credentials for the installation's host if it
-// has none of its own.
-func (p *Puller) open(name string) (store.Store, error) {
-	other, err := p.openStore(name, p.Registries)
-	if err != nil {
-		return nil, err
-	}
+// lend lets the hosts of the location in use and of the announced one use the credentials for the installation's host,
+// if they have none of their own.
+func (p *Puller) lend() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")
 		return host
 	}
-	p.Registries.Lend(hostOf(other), hostOf(p.Place))
-	return other, nil
+	var hosts []string
+	for _, s := range []store.Store{p.location.used, p.location.next} {
+		if s != nil && hostOf(s) != hostOf(p.Place) {
+			hosts = append(hosts, hostOf(s))
+		}
+	}
+	p.Registries.Lend(hostOf(p.Place), hosts...)
 }
 
 // announced applies the next registry of the bundle in force. A location that is a folder does not move.
@@ -89,18 +91,16 @@ func (p *Puller) announced() error {
 		return nil
 	}
 	p.location.next = nil
+	defer p.lend()
 	next := p.current.State.Settings.NextRegistry
 	if next == nil {
 		return p.Registries.TrustAlso(nil)
 	}
-	if err := p.Registries.TrustAlso([]byte(next.CA)); err != nil {
+	if err := p.Registries.TrustAlso([]byte(next.CA)); err != nil || next.Location == "" {
 		return err
 	}
-	if next.Location == "" {
-		return nil
-	}
 	var err error
-	p.location.next, err = p.open(next.Location)
+	p.location.next, err = p.openStore(next.Location, p.Registries)
 	return err
 }
 
