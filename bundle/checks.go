@@ -1,10 +1,12 @@
 package bundle
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -84,7 +86,7 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	}
 	switch {
 	case c.CEL != nil:
-		return checkExpression("cel.expression", c.CEL.Expression, true)
+		return checkCEL(*c.CEL)
 	case c.HTTP != nil:
 		if err := checkExpression("http.expression", c.HTTP.Expression, false); err != nil {
 			return err
@@ -96,6 +98,19 @@ func checkCheck(c fleet.Check, shipped bool) error {
 		return checkNamespaced("job.namespace", c.Job.Namespace)
 	}
 	return nil
+}
+
+// checkCEL refuses checks over Secrets. The agent may read its own key and credentials, and the result of an expression
+// would return them in the report: even a boolean returns one bit of a value with each check.
+func checkCEL(c fleet.CELCheck) error {
+	version, err := schema.ParseGroupVersion(c.APIVersion)
+	switch {
+	case err != nil:
+		return fmt.Errorf("cel.apiVersion: %s: want VERSION or GROUP/VERSION", Quote(c.APIVersion, maxCheckNameBytes))
+	case version.Group == "" && c.Kind == "Secret":
+		return errors.New("cel.kind: a check cannot read Secrets: check an object that reports their state instead")
+	}
+	return checkExpression("cel.expression", c.Expression, true)
 }
 
 func checkPromQL(q fleet.PromQLCheck) error {

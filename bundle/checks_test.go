@@ -52,6 +52,24 @@ func TestChecksOutsideTheLimitsAreRefused(t *testing.T) {
 			[]fleet.Check{{Name: "a", Job: &fleet.JobCheck{Namespace: "a"}}},
 			false, "only a check that a module ships",
 		},
+		"a check over Secrets": {
+			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "Secret", Expression: "true"}}},
+			false, "cel.kind: a check cannot read Secrets",
+		},
+		"a shipped check over Secrets": {
+			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{APIVersion: "/v1", Kind: "Secret", Expression: "true"}}},
+			true, "cel.kind: a check cannot read Secrets",
+		},
+		"another kind of that name": {
+			[]fleet.Check{{
+				Name: "a", CEL: &fleet.CELCheck{APIVersion: "example.com/v1", Kind: "Secret", Expression: "true"},
+			}},
+			false, "",
+		},
+		"an invalid API version": {
+			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{APIVersion: "a/b/c", Kind: "Secret", Expression: "true"}}},
+			false, "cel.apiVersion",
+		},
 		"an interval of a second": {
 			[]fleet.Check{{Name: "a", CEL: cel, Interval: metav1.Duration{Duration: time.Second}}},
 			false, "interval: 1s, at least 10s",

@@ -50,8 +50,10 @@ type Check struct {
 }
 
 // CELCheck evaluates an expression over objects. It succeeds if the expression is true.
+// +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind != 'Secret' || has(self.apiVersion) && self.apiVersion.contains('.')",message="a check cannot read Secrets"
 type CELCheck struct {
-	// APIVersion and Kind select the objects of the variable "objects". Empty if the expression reads none.
+	// APIVersion and Kind select the objects of the variable "objects". Empty if the expression reads none. Secrets cannot
+	// be selected.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=253
 	APIVersion string `json:"apiVersion,omitempty"`
