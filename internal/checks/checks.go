@@ -133,11 +133,19 @@ func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.T
 	if s.Measured.IsZero() {
 		return ready, true
 	}
-	due := s.Measured.Add(d.Interval.Duration)
+	interval := d.Interval.Duration
+	due := s.Measured.Truncate(step(interval)).Add(interval)
 	if s.Result != v1beta2.CheckPassed {
 		checkFor = bundle.MaxCheckFor
 	}
 	return due, !due.After(ready.Add(checkFor))
+}
+
+// step returns the whole seconds to which the times of a check are rounded down, at most a sixth of its interval and 10
+// seconds. So the checks of many modules are measured at the same times: the agent seldom wakes up, and checks over the
+// same objects share a read.
+func step(interval time.Duration) time.Duration {
+	return max(min(interval/6, 10*time.Second).Truncate(time.Second), time.Second)
 }
 
 // Define returns the checks of a Manifest with all defaults applied. A check without a kind is replaced by the shipped

@@ -109,6 +109,10 @@ func TestChecksAreMeasuredWhileTheWaveNeedsThem(t *testing.T) {
 		"the next measurement": {
 			State{Measured: start, Result: v1beta2.CheckPassed}, start, true, start.Add(30 * time.Second),
 		},
+		"checks that were measured a few seconds apart": {
+			State{Measured: start.Add(4900 * time.Millisecond), Result: v1beta2.CheckPassed}, start, true,
+			start.Add(30 * time.Second),
+		},
 		"a passed check after its time": {
 			State{Measured: start.Add(time.Hour), Result: v1beta2.CheckPassed}, start, false, time.Time{},
 		},

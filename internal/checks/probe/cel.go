@@ -6,19 +6,12 @@ import (
 	"fmt"
 
 	"github.com/google/cel-go/cel"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
 const (
-	// maxObjects limits the variable "objects", and pageObjects one response of the API server.
-	maxObjects, pageObjects = 500, 100
 	// maxCost limits the evaluation of an expression. Kubernetes allows the same for one expression of a schema.
 	maxCost = 1_000_000
 	// interruptEvery is the number of steps of a loop between two looks at the timeout.
@@ -96,40 +89,4 @@ func (p *Prober) cel(ctx context.Context, c fleet.CELCheck) (checks.Measurement,
 		}, nil
 	}
 	return checks.Measurement{Verdict: checks.Success}, nil
-}
-
-// objects reads the objects of a check page by page.
-func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
-	objects := []any{}
-	if c.Kind == "" {
-		return objects, nil
-	}
-	version, err := schema.ParseGroupVersion(c.APIVersion)
-	if err != nil {
-		return nil, err
-	}
-	options := client.ListOptions{Namespace: c.Namespace, Limit: pageObjects, LabelSelector: labels.Everything()}
-	if c.Selector != nil {
-		if options.LabelSelector, err = metav1.LabelSelectorAsSelector(c.Selector); err != nil {
-			return nil, err
-		}
-	}
-	for {
-		var list unstructured.UnstructuredList
-		list.SetGroupVersionKind(version.WithKind(c.Kind + "List"))
-		if err := p.cluster.List(ctx, &list, &options); err != nil {
-			return nil, err
-		}
-		for i := range list.Items {
-			unstructured.RemoveNestedField(list.Items[i].Object, "metadata", "managedFields")
-			objects = append(objects, list.Items[i].Object)
-		}
-		if options.Continue = list.GetContinue(); len(objects) > maxObjects ||
-			len(objects) == maxObjects && options.Continue != "" {
-			return nil, fmt.Errorf("the check selects more than %d objects: use a namespace or a selector", maxObjects)
-		}
-		if options.Continue == "" {
-			return objects, nil
-		}
-	}
 }

@@ -69,6 +69,7 @@ type Prober struct {
 	transport *http.Transport
 	apiServer []netip.AddrPort
 	env       *cel.Env
+	reads     reads
 
 	mu        sync.Mutex // guards the fields below
 	programs  map[string]cel.Program
@@ -97,7 +98,8 @@ func New(options Options) (*Prober, error) {
 	}
 	p := &Prober{
 		options: options, cluster: cluster, pods: pods, apiServer: apiServerOf(config), env: env,
-		programs: map[string]cel.Program{}, addresses: map[string]addresses{},
+		reads: reads{kept: map[selection]*read{}}, programs: map[string]cel.Program{},
+		addresses: map[string]addresses{},
 	}
 	p.transport = newTransport(store.InsideDialer(p.refuse))
 	return p, nil

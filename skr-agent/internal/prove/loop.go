@@ -61,7 +61,7 @@ func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 		}
 	}
 	if !earliest.IsZero() {
-		next = max(earliest.Truncate(beat).Add(beat).Sub(now), time.Millisecond)
+		next = max(earliest.Add(beat-1).Truncate(beat).Sub(now), time.Millisecond)
 	}
 	return due, next
 }

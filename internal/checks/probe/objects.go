@@ -1,0 +1,134 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+const (
+	// maxObjects limits the variable "objects", and pageObjects one response of the API server.
+	maxObjects, pageObjects = 500, 100
+	// sharedFor is the age up to which checks share the objects of one read, and maxShared limits the reads that are kept.
+	sharedFor, maxShared = time.Second, 8
+)
+
+// selection is what a check reads.
+type selection struct {
+	version         schema.GroupVersion
+	kind, namespace string
+	selector        string
+}
+
+// reads lets checks over the same objects that are measured at the same time share one read: the checks of many modules
+// often select the Deployments of one namespace. It is safe for concurrent use.
+type reads struct {
+	mu   sync.Mutex // guards kept
+	kept map[selection]*read
+}
+
+// read is a read of objects. The fields below done are set once done is closed.
+type read struct {
+	began   time.Time
+	done    chan struct{}
+	objects []any
+	err     error
+}
+
+// get returns the objects of a selection: those of another caller's read that began less than a second ago, or those
+// that fetch returns. The callers must not change them. An error is not shared, because it can be the other caller's
+// timeout.
+func (r *reads) get(ctx context.Context, s selection, fetch func(context.Context) ([]any, error)) ([]any, error) {
+	now := time.Now()
+	r.mu.Lock()
+	for other, known := range r.kept {
+		if now.Sub(known.began) >= sharedFor {
+			delete(r.kept, other)
+		}
+	}
+	known := r.kept[s]
+	if known == nil {
+		known = &read{began: now, done: make(chan struct{})}
+		if len(r.kept) < maxShared {
+			r.kept[s] = known
+		}
+		r.mu.Unlock()
+		known.objects, known.err = fetch(ctx)
+		close(known.done)
+		time.AfterFunc(sharedFor, func() { r.forget(s, known) })
+		return known.objects, known.err
+	}
+	r.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-known.done:
+	}
+	if known.err != nil {
+		return fetch(ctx)
+	}
+	return known.objects, nil
+}
+
+// forget releases the objects of a read.
+func (r *reads) forget(s selection, old *read) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept[s] == old {
+		delete(r.kept, s)
+	}
+}
+
+// objects returns the objects of a check, which the caller must not change.
+func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
+	if c.Kind == "" {
+		return []any{}, nil
+	}
+	version, err := schema.ParseGroupVersion(c.APIVersion)
+	if err != nil {
+		return nil, err
+	}
+	selector := labels.Everything()
+	if c.Selector != nil {
+		if selector, err = metav1.LabelSelectorAsSelector(c.Selector); err != nil {
+			return nil, err
+		}
+	}
+	selected := selection{version, c.Kind, c.Namespace, selector.String()}
+	return p.reads.get(ctx, selected, func(ctx context.Context) ([]any, error) {
+		return p.list(ctx, selected, selector)
+	})
+}
+
+// list reads objects page by page.
+func (p *Prober) list(ctx context.Context, s selection, selector labels.Selector) ([]any, error) {
+	objects := []any{}
+	options := client.ListOptions{Namespace: s.namespace, Limit: pageObjects, LabelSelector: selector}
+	for {
+		var list unstructured.UnstructuredList
+		list.SetGroupVersionKind(s.version.WithKind(s.kind + "List"))
+		if err := p.cluster.List(ctx, &list, &options); err != nil {
+			return nil, err
+		}
+		for i := range list.Items {
+			unstructured.RemoveNestedField(list.Items[i].Object, "metadata", "managedFields")
+			objects = append(objects, list.Items[i].Object)
+		}
+		if options.Continue = list.GetContinue(); len(objects) > maxObjects ||
+			len(objects) == maxObjects && options.Continue != "" {
+			return nil, fmt.Errorf("the check selects more than %d objects: use a namespace or a selector", maxObjects)
+		}
+		if options.Continue == "" {
+			return objects, nil
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestChecksMeasuredTogetherShareOneRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reads{kept: map[selection]*read{}}
+		fetched, failure := 0, error(nil)
+		get := func(namespace string) ([]any, error) {
+			return r.get(t.Context(), selection{kind: "Pod", namespace: namespace},
+				func(context.Context) ([]any, error) {
+					fetched++
+					time.Sleep(100 * time.Millisecond)
+					return []any{namespace}, failure
+				})
+		}
+		together := func(namespaces ...string) {
+			t.Helper()
+			var all sync.WaitGroup
+			for _, namespace := range namespaces {
+				all.Go(func() {
+					if objects, err := get(namespace); err == nil {
+						require.Equal(t, []any{namespace}, objects)
+					}
+				})
+			}
+			all.Wait()
+		}
+		count := func(want int, why string) {
+			t.Helper()
+			if fetched != want {
+				t.Errorf("%s: %d reads, want %d", why, fetched, want)
+			}
+			fetched = 0
+		}
+		together("a", "a", "a")
+		count(1, "three checks at once")
+		together("a", "b")
+		count(1, "another namespace soon after")
+		time.Sleep(sharedFor)
+		together("a")
+		count(1, "a second later")
+		time.Sleep(2 * sharedFor)
+		if len(r.kept) != 0 {
+			t.Errorf("%d reads are kept without a caller", len(r.kept))
+		}
+		failure = errors.New("the API server does not respond")
+		together("a", "a")
+		count(2, "a read that failed")
+		failure = nil
+		time.Sleep(sharedFor)
+		names := make([]string, 2*maxShared)
+		for i := range names {
+			names[i] = string(rune('a' + i))
+		}
+		together(names...)
+		if len(r.kept) > maxShared {
+			t.Errorf("%d reads are kept, at most %d", len(r.kept), maxShared)
+		}
+	})
+}
+
+func TestCallerOfASharedReadKeepsItsTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := reads{kept: map[selection]*read{}}
+		slow := func(context.Context) ([]any, error) {
+			time.Sleep(time.Minute)
+			return nil, nil
+		}
+		go func() { _, _ = r.get(t.Context(), selection{}, slow) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err := r.get(ctx, selection{}, slow)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		synctest.Wait()
+		time.Sleep(2 * time.Minute)
+	})
+}
