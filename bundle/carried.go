@@ -156,8 +156,8 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 	return VerifiedCarried{manifest.Config, statement.Predicate}, nil
 }
 
-// CheckCarried checks that a list is currently valid for the bundles in the same file, and not older than the list that
-// was last imported for the same runtimes (nil for none).
+// CheckCarried checks that the signed image list of an air-gap file is valid now, covers the bundles in that file, and
+// is not older than last, the list last imported for the same runtimes (nil if there is none).
 func CheckCarried(
 	p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time,
 	skew time.Duration,

@@ -50,7 +50,8 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 	}
 }
 
-// Details change often, and decide nothing: a publisher that knows the rest of a report does not record it again.
+// Details change often and no decision depends on them. A report that differs only in its details has the same content,
+// so a publisher does not record it again.
 func TestDetailsAreNotPartOfAReportsContent(t *testing.T) {
 	r := Report{Runtime: "one", Modules: []ReportedModule{{Name: "keda"}, {Name: "nats"}}}
 	with := r

@@ -41,8 +41,8 @@ func (t Trust) Renewed() bool {
 	return !t.Assigned.Kyma.IsZero() && t.Assigned.TokenExpires > t.Last.TokenExpires
 }
 
-// ownerAfter returns the Kyma whose statements the runtime accepts after a statement. Before the control plane knows
-// the agent's key, a statement proves nothing about the Kyma.
+// ownerAfter returns the Kyma that owns the runtime once the statement p is accepted. A statement that does not contain
+// the agent's key does not change the owner.
 func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 	if p.Kyma == nil || p.Audience.KeyThumbprint == "" || p.Audience.KeyThumbprint != t.KeyThumbprint {
 		return t.Last.Kyma

@@ -65,7 +65,8 @@ func TestAgentFollowsOnlyItsOwnKyma(t *testing.T) {
 	}
 }
 
-// TestAgentKeepsTheKymaOfItsKey: before enrollment a statement proves nothing about the Kyma.
+// TestAgentKeepsTheKymaOfItsKey checks that the agent adopts the Kyma of a statement only if the statement contains the
+// agent's key.
 func TestAgentKeepsTheKymaOfItsKey(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	for name, c := range map[string]struct {

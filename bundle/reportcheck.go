@@ -148,8 +148,9 @@ func (r Report) checkLists() error {
 	}
 	for i, w := range r.Watched {
 		if len(w.Watcher) > maxNameBytes || len(w.Trouble) > MaxMessageBytes || len(w.Objects) > MaxWatchedReported {
-			return fmt.Errorf("watched[%d]: %d objects, at most %d; trouble of %d bytes, at most %d", i, len(w.Objects),
-				MaxWatchedReported, len(w.Trouble), MaxMessageBytes)
+			return fmt.Errorf("watched[%d]: %d objects, at most %d; trouble: %d bytes, at most %d; "+
+				"watcher: %d bytes, at most %d", i, len(w.Objects), MaxWatchedReported, len(w.Trouble), MaxMessageBytes,
+				len(w.Watcher), maxNameBytes)
 		}
 	}
 	return nil
@@ -158,7 +159,8 @@ func (r Report) checkLists() error {
 // checkTrouble checks the agent's reports about itself.
 func (r Report) checkTrouble() error {
 	if s := r.Secrets; s != nil && (len(s.Trouble) > MaxMessageBytes || len(s.Revision) > MaxVersionBytes) {
-		return fmt.Errorf("secrets: trouble of %d bytes, at most %d", len(s.Trouble), MaxMessageBytes)
+		return fmt.Errorf("secrets.trouble: %d bytes, at most %d; secrets.revision: %d bytes, at most %d", len(s.Trouble),
+			MaxMessageBytes, len(s.Revision), MaxVersionBytes)
 	}
 	if s := r.Secrets; s != nil {
 		if err := s.Reason.Check(); err != nil {

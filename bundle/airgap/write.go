@@ -211,7 +211,7 @@ func (v *volumes) next() error {
 	name := v.path
 	if v.limit > 0 {
 		if len(v.names) == maxVolumes {
-			return fmt.Errorf("more than %d volumes: let them be larger", maxVolumes)
+			return fmt.Errorf("more than %d volumes: choose a larger volume size", maxVolumes)
 		}
 		name = fmt.Sprintf("%s.%03d", v.path, len(v.names)+1)
 	}

@@ -14,7 +14,7 @@ const (
 	reachPublic reach = 1 << iota
 	// reachPrivate are addresses of private networks, and all others that IANA reserves.
 	reachPrivate
-	// reachLinkLocal are addresses of one link, among them the metadata services of clouds.
+	// reachLinkLocal are link-local addresses. They include the metadata services of cloud providers.
 	reachLinkLocal
 	// reachLoopback are addresses of this machine.
 	reachLoopback

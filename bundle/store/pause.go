@@ -18,7 +18,7 @@ const (
 	maxPatience = 20 * time.Second
 	// maxPause limits a pause: a proxy that once returned a year must not stop a fleet for that long.
 	maxPause = 15 * time.Minute
-	// maxPauses limits the remembered pauses, as components name any number of hosts.
+	// maxPauses limits how many pauses are remembered, because components can name any number of hosts.
 	maxPauses = 1_000
 )
 

@@ -83,7 +83,7 @@ func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descripto
 	}
 	if int64(len(data)) != desc.Size || desc.Digest.Algorithm().FromBytes(data) != desc.Digest {
 		return nil,
-			refusal.New(refusal.WrongDigest, "blob was asked for as %s with %d bytes, got %d bytes with %s",
+			refusal.New(refusal.WrongDigest, "blob %s with %d bytes: the content has %d bytes and digest %s",
 				desc.Digest, desc.Size, len(data), digest.FromBytes(data))
 	}
 	return data, nil

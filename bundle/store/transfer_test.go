@@ -40,7 +40,7 @@ func openRegistries(tb testing.TB) *Registries {
 	return registries
 }
 
-func TestBundleTravelsThroughALayout(t *testing.T) {
+func TestBundleRoundTripsThroughAnOCILayout(t *testing.T) {
 	ctx, place, signer, documents := t.Context(), layoutPlace(t), trusttest.NewSigner(t), storedDocuments(t)
 	manifest, err := bundle.Compose(documents, storedPredicate(), signer)
 	if err != nil {
@@ -113,7 +113,7 @@ func TestNewerBundleTakesTheTag(t *testing.T) {
 	}
 }
 
-func TestReportTravelsThroughALayout(t *testing.T) {
+func TestReportRoundTripsThroughAnOCILayout(t *testing.T) {
 	ctx, place, signer := t.Context(), layoutPlace(t), trusttest.NewSigner(t)
 	manifest, err := bundle.ComposeReport(bundle.Report{Runtime: trusttest.Runtime, Sequence: 50, Time: trusttest.Now,
 		AgentVersion: "v1.0.0"}, signer)

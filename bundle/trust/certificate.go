@@ -37,7 +37,7 @@ func NewCertificateRequest(signer Signer) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemRequest, Bytes: der})), nil
 }
 
-// cryptoSigner returns the signer as the standard library has it.
+// cryptoSigner returns the signer as a crypto.Signer.
 func cryptoSigner(signer Signer) (crypto.Signer, error) {
 	switch s := signer.(type) {
 	case crypto.Signer:

@@ -42,7 +42,7 @@ func (r Root) Draft(expires time.Time) (*RootDraft, error) {
 	return d, nil
 }
 
-// OpenDraft takes up a version that not all have signed yet.
+// OpenDraft parses a draft of a root of trust that does not have all required signatures yet.
 func OpenDraft(data []byte) (*RootDraft, error) {
 	parsed, err := readRoot(data)
 	if err != nil {

@@ -84,7 +84,7 @@ func downloadFlux(ctx context.Context, dir string, paths ...string) ([]fluxModul
 	var modules []fluxModule
 	for _, path := range paths {
 		if found[path].Dir == "" {
-			return nil, fmt.Errorf("download %s: go reports nothing about it", path)
+			return nil, fmt.Errorf("download %s: go mod download returned no folder for it", path)
 		}
 		modules = append(modules, found[path])
 	}

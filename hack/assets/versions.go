@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Limits are the oldest and the newest supported versions of Kubernetes: folders below hack/offline whose go.mod pins
-// kube-apiserver.
+// Limits are the oldest and newest supported Kubernetes versions. Each has a folder under hack/offline whose go.mod
+// pins that version of kube-apiserver.
 var Limits = map[string]string{"oldest": "v1.30.14", "newest": "v1.37.2"}
 
 // EnsureLimit returns a folder with the kube-apiserver of a limit, and etcd and kwok of the usual version. It builds

@@ -38,7 +38,7 @@ type release struct {
 	built map[string]ocispec.Descriptor
 }
 
-// programs are those that a release has.
+// programs are the names of the programs in a release.
 var programs = []string{"kcp-publisher", "skr-agent"}
 
 // semver matches the versions that Helm accepts for a chart.

@@ -26,7 +26,7 @@ import (
 func (r *release) push(ctx context.Context) error {
 	file := filepath.Join(r.dir, layoutFile(r.version))
 	if _, err := os.Stat(file); err != nil {
-		return fmt.Errorf("-push: -output %[2]s does not contain release %[1]s: build it first: %[3]w", r.version,
+		return fmt.Errorf("-push: release %s is not in -output %s: %w: build it first", r.version,
 			r.dir, err)
 	}
 	from, err := oci.NewFromTar(ctx, file)
@@ -84,7 +84,7 @@ func (r *release) pushOne(
 	}
 	switch there, err := to.Resolve(ctx, r.version); {
 	case err == nil && there.Digest != wanted.Digest:
-		return fmt.Errorf("is there already as %s, and is %s here: a release is not replaced, make another version",
+		return fmt.Errorf("exists already with digest %s, and the built one has %s: build another version",
 			there.Digest, wanted.Digest)
 	case err != nil && !errors.Is(err, errdef.ErrNotFound):
 		return err

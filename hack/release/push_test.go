@@ -154,7 +154,7 @@ func TestImagesAndChartsArePushedUnderTheNamesThatChartsHave(t *testing.T) {
 		if err := r.packLayout(other); err != nil {
 			t.Fatal(err)
 		}
-		if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), "a release is not replaced") {
+		if err := run(t.Context(), args); err == nil || !strings.Contains(err.Error(), "build another version") {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -63,7 +63,7 @@ func readKey(path string) (crypto.Signer, error) {
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, fmt.Errorf("%s: holds no PEM", path)
+		return nil, fmt.Errorf("%s: no PEM block found", path)
 	}
 	if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
 		return key, nil

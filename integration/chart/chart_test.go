@@ -144,7 +144,7 @@ func TestHelmLintAcceptsTheCharts(t *testing.T) {
 	}
 }
 
-func TestEveryFlagOfTheChartsIsOneOfTheProgram(t *testing.T) {
+func TestChartsUseOnlyExistingFlags(t *testing.T) {
 	binaries, err := fleet.Build()
 	require.NoError(t, err)
 	programs := map[string]string{"kcp-publisher": binaries.Publisher, "skr-agent": binaries.Agent}

@@ -25,7 +25,7 @@ type Request struct {
 
 const auditLog = "audit.log"
 
-// audit lets the API server note every request of these users.
+// audit makes the API server log every request of the given users.
 func audit(api *envtest.APIServer, dir string, users []string) error {
 	policy, err := json.Marshal(map[string]any{
 		"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": []string{"RequestReceived"},

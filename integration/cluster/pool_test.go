@@ -36,7 +36,7 @@ func thingOf(name string) *unstructured.Unstructured {
 	return thing
 }
 
-// kymas returns the definition of Kymas as the chart has it.
+// kymas returns the chart's CRD of Kymas.
 func kymas(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	data, err := charts.PublisherCRDs.ReadFile("kcp-publisher/files/crds/operator.kyma-project.io_kymas.yaml")

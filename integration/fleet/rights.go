@@ -100,7 +100,7 @@ func (r *Runtime) AgentRights() (Rights, error) {
 func compare(where Cluster, as account, files []string) (Rights, error) {
 	c, here := where.(*cluster.Cluster)
 	if !here {
-		return Rights{}, errors.New("only API servers of this machine note who asked for what")
+		return Rights{}, errors.New("only API servers of this machine record which account sent a request")
 	}
 	requests, err := c.Requests()
 	if err != nil {

@@ -47,7 +47,7 @@ func TestLandscapeOfRecordedModulesIsTheRecording(t *testing.T) {
 	}
 }
 
-// compare compares objects as the API server gets them.
+// compare compares objects in the form that is sent to the API server.
 func compare(t *testing.T, got, want any) {
 	t.Helper()
 	a, errGot := yaml.Marshal(got)

@@ -143,7 +143,7 @@ func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]rea
 }
 
 // make -n prints the commands of a target, and fails for an unknown target.
-func TestEveryMakeOfThePagesIsOneOfTheMakefile(t *testing.T) {
+func TestDocumentedMakeTargetsExist(t *testing.T) {
 	checked := map[string]bool{}
 	for _, b := range clitest.Shell(t, root(t)) {
 		for _, words := range b.Calls(t) {

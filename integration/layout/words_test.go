@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// privateWords are expressions that no operator searches for, each with the field's own expression.
+// privateWords are project-specific expressions that an operator would not search for, each with the term to use
+// instead.
 var privateWords = []struct{ word, instead string }{
 	{`lives? by`, "has applied"},
 	{`liv(e|ing) by`, "has applied"},

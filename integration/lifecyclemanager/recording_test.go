@@ -188,7 +188,7 @@ func (r *recorder) until(what string, is func(*v1beta2.Kyma) bool) {
 	}))
 }
 
-// settled reports whether the Kyma has so many Manifests, all Ready, and all its conditions are True.
+// settled reports whether the Kyma has the given number of Manifests, all Ready, and all its conditions are True.
 func (r *recorder) settled(kyma *v1beta2.Kyma, manifests int) bool {
 	var all v1beta2.ManifestList
 	if err := r.control.List(r.t.Context(), &all); err != nil || len(all.Items) != manifests {

@@ -28,7 +28,7 @@ func NewSigner(name string) (Signer, error) {
 	return Signer{name, key}, err
 }
 
-// PublicPEM is the public key as an operator gets it.
+// PublicPEM returns the public key as a PEM block, the form that operators receive.
 func (s Signer) PublicPEM() []byte {
 	der, err := x509.MarshalPKIXPublicKey(&s.Key.PublicKey)
 	if err != nil {
@@ -121,7 +121,7 @@ func digestSpec(normalisation, value string) map[string]any {
 	return map[string]any{"hashAlgorithm": "SHA-256", "normalisationAlgorithm": normalisation, "value": value}
 }
 
-// digest is that of the component's normalized descriptor.
+// digest returns the digest of the component's normalized descriptor.
 func (v Version) digest() (string, error) {
 	data, err := v.Descriptor()
 	if err != nil {

@@ -176,7 +176,7 @@ func (l landscapeOf) untilManaged(version string, modules ...string) {
 	})
 }
 
-// untilAdopted waits until the runtime has adopted so many modules.
+// untilAdopted waits until the runtime has adopted the given number of modules.
 func (l landscapeOf) untilAdopted(modules int) {
 	l.t.Helper()
 	want := fmt.Sprintf("%d/%d", modules, modules)

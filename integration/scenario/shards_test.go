@@ -152,7 +152,7 @@ func holders(t *testing.T, f *fleet.Fleet) (of map[string]string, planner string
 	return of, planner
 }
 
-// untilShared waits until so many replicas have an equal share of all shards, and none of them is gone.
+// untilShared waits until the given number of replicas share all shards equally and none is gone.
 func untilShared(t *testing.T, f *fleet.Fleet, replicas int, gone ...string) (of map[string]string) {
 	t.Helper()
 	until(t, 2*time.Minute, fmt.Sprintf("%d replicas share %d shards", replicas, shards), func() (bool, string) {

@@ -70,7 +70,7 @@ func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, 
 		o := object{cr.GroupVersionKind(), client.ObjectKeyFromObject(cr)}
 		namespaced, err := r.API.IsObjectNamespaced(cr)
 		if err != nil {
-			return nil, fmt.Errorf("find out where %s belongs in %s: %w", o, r.ID, err)
+			return nil, fmt.Errorf("find out whether %s is namespaced in %s: %w", o, r.ID, err)
 		}
 		if namespaced && o.Namespace == "" {
 			o.Namespace = v1beta2.RuntimeNamespace // the agent's place for it

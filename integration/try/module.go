@@ -39,7 +39,7 @@ func (o Options) module() (module, error) {
 	m := module{name: path.Base(o.Component), component: o.Component, from: o.From, to: o.To}
 	switch {
 	case m.from == "" || m.to == "":
-		return m, fmt.Errorf("component %s: give the versions to upgrade from and to", o.Component)
+		return m, fmt.Errorf("component %s: set the versions to upgrade from and to", o.Component)
 	case m.from == m.to:
 		return m, fmt.Errorf("component %s: %s is both the version to upgrade from and to", o.Component, m.to)
 	case len(o.Components) == 0:

@@ -26,7 +26,7 @@ func TestUntriableModuleIsReported(t *testing.T) {
 	}{
 		"versions without a component": {Options{From: "1.0.0"}, "not of which component"},
 		"a component without versions": {
-			Options{Component: "example.org/mailer", To: "1.1.0"}, "give the versions",
+			Options{Component: "example.org/mailer", To: "1.1.0"}, "set the versions",
 		},
 		"the same version twice": {
 			Options{Component: "example.org/mailer", From: "1.0.0", To: "1.0.0"},

@@ -156,7 +156,7 @@ func TestAShippedCheckReplacesItsName(t *testing.T) {
 	require.Equal(t, "unreadable", Define([]fleet.Check{{Name: "smoke"}}, nil, "unreadable")[0].Problem)
 }
 
-func TestStatesContinueUnlessTheDefinitionChanges(t *testing.T) {
+func TestCheckStateIsKeptUnlessItsDefinitionChanges(t *testing.T) {
 	query := fleet.Check{Name: "a", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 	before := measure(defined(query), "sss")
 	before.Before = "0.5"

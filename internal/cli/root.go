@@ -157,7 +157,7 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 			return Usage(fmt.Errorf("--config %s: %q is not a flag of this command", r.config, name))
 		}
 		if named[flag.Name] {
-			return Usage(fmt.Errorf("--config %s: --%s is there under two names: remove one", r.config, flag.Name))
+			return Usage(fmt.Errorf("--config %s: --%s is set under two names: remove one", r.config, flag.Name))
 		}
 		named[flag.Name] = true
 		if flag.Changed {

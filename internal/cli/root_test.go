@@ -145,7 +145,7 @@ func TestConfigurationHasValuesAndListsOfFlags(t *testing.T) {
 			`mirror=["x=y"] platform=[] name="" concurrency=5`,
 		},
 		"a flag under both of its names": {
-			"concurrency: 4\nconcurrent: 16\n", "", ExitUsage, "--concurrency is there under two names",
+			"concurrency: 4\nconcurrent: 16\n", "", ExitUsage, "--concurrency is set under two names",
 		},
 		"a list for a flag that is not repeatable": {
 			"name: [a, b]\n", "", ExitUsage, "name: want one value, not a list",

@@ -77,8 +77,8 @@ func checkRegistered() error {
 	slices.Sort(registered)
 	slices.Sort(want)
 	if !slices.Equal(registered, want) {
-		return fmt.Errorf("registered are\n%s\nand defined by package measure\n%s", strings.Join(registered, "\n"),
-			strings.Join(want, "\n"))
+		return fmt.Errorf("the registered metrics differ from those that package measure defines: registered:\n%s\n"+
+			"defined:\n%s", strings.Join(registered, "\n"), strings.Join(want, "\n"))
 	}
 	return nil
 }

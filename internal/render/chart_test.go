@@ -216,16 +216,16 @@ func TestInstallJobsBecomeOrderedJobs(t *testing.T) {
 func TestHooksAreRefusedOrInstalled(t *testing.T) {
 	for name, c := range map[string]struct{ kind, hook, err string }{
 		"a Job before an upgrade": {
-			"batch/v1 Job", "pre-upgrade", "Job x: a Job of hook pre-upgrade is not run by the agent: turn it off",
+			"batch/v1 Job", "pre-upgrade", "Job x: the agent does not run a Job with hook pre-upgrade: disable it",
 		},
 		"a Job at both ends": {
 			"batch/v1 Job", "post-install,pre-delete",
-			"Job x: a Job of hook post-install,pre-delete runs at deletion too",
+			"Job x: a Job with hook post-install,pre-delete also runs at deletion",
 		},
-		"a Pod before an install":  {"v1 Pod", "pre-install", "a Pod of hook pre-install is not run"},
-		"a Job after an upgrade":   {"batch/v1 Job", "test, post-upgrade", "a Job of hook post-upgrade"},
-		"a Pod before a deletion":  {"v1 Pod", "pre-delete", "a Pod of hook pre-delete"},
-		"a Secret at deletion":     {"v1 Secret", "post-delete", "an object of hook post-delete only is never made"},
+		"a Pod before an install":  {"v1 Pod", "pre-install", "does not run a Pod with hook pre-install"},
+		"a Job after an upgrade":   {"batch/v1 Job", "test, post-upgrade", "a Job with hook post-upgrade"},
+		"a Pod before a deletion":  {"v1 Pod", "pre-delete", "a Pod with hook pre-delete"},
+		"a Secret at deletion":     {"v1 Secret", "post-delete", "does not create objects that have only hook post-delete"},
 		"a word nobody knows":      {"v1 Secret", "pre-lunch", `hook "pre-lunch" is not known`},
 		"a Job for tests":          {"batch/v1 Job", "test", "content has no objects"},
 		"a Secret before installs": {"v1 Secret", "Pre-Install,pre-delete", ""},

@@ -119,18 +119,18 @@ func checkHooks(object *unstructured.Unstructured, hooks []string) error {
 	all := strings.Join(hooks, ",")
 	if isPod := object.GroupVersionKind().Group == "" && kind == "Pod"; isPod || isJob(object) && !ofInstall {
 		return fmt.Errorf(
-			"a %s of hook %s is not run by the agent: turn it off in the values, make it a Job of hook pre-install "+
-				"or post-install, "+
-				"or let the module's operator do its work", kind, all)
+			"the agent does not run a %s with hook %s: disable it in the values, make it a Job with hook pre-install "+
+				"or post-install, or move its work to the module's operator", kind, all)
 	}
 	if isJob(object) && slices.ContainsFunc(hooks, isDelete) {
 		return fmt.Errorf(
-			"a Job of hook %s runs at deletion too, which the agent does not do: divide it into two Jobs and turn "+
-				"that of the deletion off in the values", all)
+			"a Job with hook %s also runs at deletion, which the agent does not support: split it into two Jobs and "+
+				"disable the one for the deletion in the values", all)
 	}
 	if !lasting {
 		return fmt.Errorf(
-			"an object of hook %s only is never made by the agent: turn it off in the values, or remove annotation %s",
+			"the agent does not create objects that have only hook %s: disable the object in the values, or remove "+
+				"annotation %s",
 			all, hookAnnotation)
 	}
 	return nil

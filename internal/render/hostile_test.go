@@ -261,7 +261,7 @@ func TestEndlessTemplatesAreStopped(t *testing.T) {
 		"a document of 100 MB": {in: chartWith(t, settingsMap(`{{ repeat 100000000 "x" }}`)), want: "chart sample: "},
 		"a document of 35 MB": {
 			in:   chartWith(t, settingsMap(`{{ repeat 35000000 "x" }}`)),
-			want: "chart sample: templates give more than 33554432 bytes",
+			want: "chart sample: the templates render to more than 33554432 bytes",
 		},
 		"a document of 20 MB": {
 			in: chartWith(t, settingsMap(`{{ repeat 20000000 "x" }}`)), want: "bytes, at most 8388608: divide lists",
@@ -272,7 +272,7 @@ func TestEndlessTemplatesAreStopped(t *testing.T) {
 		"objects of 36 MB in all": {
 			in: repeated(36,
 				"---\n"+strings.Replace(settingsMap(`{{ repeat 1000000 "x" }}`), "settings", "s{{ . }}", 1)),
-			want: "templates give more than",
+			want: "the templates render to more than",
 		},
 		"objects of many documents": {in: repeated(5000, "---\n"), want: "content has no objects"},
 		"brackets without end":      {in: chartWith(t, settingsMap(`{{ repeat 100000 "[" }}`)), want: "document 1"},

@@ -11,7 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// nothingElse is where a schema finds other schemas: nowhere. Helm's own validation would read files and fetch URLs.
+// nothingElse is a schema loader that refuses every reference to another schema. Helm's own validation would read files
+// and fetch URLs.
 type nothingElse struct{}
 
 func (nothingElse) Load(url string) (any, error) {

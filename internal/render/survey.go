@@ -135,7 +135,7 @@ func (w walk) branch(n parse.BranchNode) {
 	w.node(n.ElseList)
 }
 
-// command walks one command of a pipeline; next are those that its result goes through.
+// command walks one command of a pipeline. next are the commands that receive its result.
 func (w walk) command(n *parse.CommandNode, next []*parse.CommandNode) {
 	args := n.Args
 	if function := identifier(n); function == "include" && len(args) > 1 {

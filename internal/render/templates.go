@@ -136,7 +136,7 @@ func manifests(texts map[string]string) ([]placed, error) {
 	total := 0
 	for name, text := range texts {
 		if total += len(text); total > bundle.MaxLayerBytes {
-			return nil, fmt.Errorf("templates give more than %d bytes", bundle.MaxLayerBytes)
+			return nil, fmt.Errorf("the templates render to more than %d bytes", bundle.MaxLayerBytes)
 		}
 		if !strings.HasSuffix(name, "NOTES.txt") && strings.TrimSpace(text) != "" {
 			names = append(names, name)

@@ -60,8 +60,8 @@ const (
 	// ReasonRegistryAvailable is a reason of Registry in a runtime, and of the Event at the end of an outage: the agent
 	// can read bundles again.
 	ReasonRegistryAvailable = "RegistryAvailable"
-	// ReasonRegistryUnavailable is a reason of Registry in a runtime, and of an Event: the agent cannot read bundles
-	// from the registry. The applied bundle stays in effect.
+	// ReasonRegistryUnavailable is the reason of condition Registry in a runtime's Kyma, and of an Event, when the agent
+	// cannot read bundles from the registry. The applied bundle stays in effect.
 	ReasonRegistryUnavailable = "RegistryUnavailable"
 	// ReasonBundleMissing is a reason of Registry: the registry no longer had a bundle of the runtime.
 	ReasonBundleMissing = "BundleMissing"

@@ -168,7 +168,7 @@ func NewRoot(rootKey trust.Signer, publishers []crypto.PublicKey, expires time.T
 	return draft.Bytes()
 }
 
-// Nested returns JSON arrays in each other, depth of them.
+// Nested returns JSON arrays nested to the given depth.
 func Nested(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
 
 // WantReason fails the test unless err is a refusal with the reason, or nil when none is wanted.

@@ -113,7 +113,7 @@ func (a *arrivals) wait(ctx context.Context, limit time.Duration) (first, all ti
 		err = fmt.Errorf("waited %s", limit)
 	}
 	if err = errors.Join(err, a.err); err != nil {
-		err = fmt.Errorf("%w: %d of kind %s were awaited and %d are there; of another: %s", err, a.wanted, a.kind.Kind,
+		err = fmt.Errorf("%w: want %d of kind %s, found %d; the last other object: %s", err, a.wanted, a.kind.Kind,
 			len(a.there), a.last)
 	}
 	return a.first, a.all, err

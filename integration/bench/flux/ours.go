@@ -174,9 +174,9 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// revise promotes every application at once. The publisher is stopped during that time, so that there is one bundle.
-// The clock starts when the agent's poll has found the bundle, because the interval between polls is a setting. It
-// sends no request to the runtime's cluster.
+// revise promotes every application at once and returns the time of the agent's first poll after that. The publisher is
+// stopped during the promotion, so the agent receives one bundle. The time until the poll is excluded because the poll
+// interval is a setting. revise itself sends no request to the runtime's cluster.
 func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := o.fleet.Publisher().Stop(); err != nil {
 		return time.Time{}, requests{}, err
@@ -293,7 +293,7 @@ func (b *bundles) held(method string) <-chan struct{} {
 	return b.answer
 }
 
-// each does something for every application, some at once.
+// each calls do for every application, with at most writers calls at a time.
 func each(ctx context.Context, apps int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requests are those that an API server has answered.
+// requests counts the requests that an API server has answered.
 type requests struct {
 	// All counts all requests except watches, which are counted when they end, and those of kwok, which replaces the
 	// Deployments' controller. Writes change something, and DryRuns only compute a change.
@@ -30,7 +30,7 @@ func (r requests) plus(more requests) requests {
 // changes returns a number of changing requests, such as those of the bench itself.
 func changes(n int) requests { return requests{All: float64(n), Writes: float64(n)} }
 
-// requestsOf reads an API server's own count.
+// requestsOf returns the request counts from an API server's own metrics (apiserver_request_total).
 func requestsOf(ctx context.Context, config *rest.Config) (requests, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -48,7 +48,7 @@ func requestsOf(ctx context.Context, config *rest.Config) (requests, error) {
 	}
 	family := families["apiserver_request_total"]
 	if family == nil {
-		return requests{}, errors.New("the API server counts no requests")
+		return requests{}, errors.New("the API server's metrics have no apiserver_request_total")
 	}
 	return count(family), nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
-// results are those of one run.
+// results contains the results of one benchmark run.
 type results struct {
 	Applications int       `json:"applications"`
 	Time         time.Time `json:"time"`
@@ -31,7 +31,7 @@ type results struct {
 	Reported string `json:"reported"`
 }
 
-// unit is how a figure is written.
+// unit is the unit in which a figure is printed.
 type unit int
 
 const (

@@ -47,10 +47,10 @@ type side interface {
 	close() error
 }
 
-// longest is how long anything that is awaited may take.
+// longest is the timeout of every wait.
 const longest = 10 * time.Minute
 
-// deleted is how many Services are deleted behind the programs' backs.
+// deleted is the number of Services that the bench deletes to cause drift.
 const deleted = 20
 
 // bench measures one side.
@@ -157,7 +157,7 @@ func (b *bench) tell(ctx context.Context) error {
 	return err
 }
 
-// idle lets nothing happen for a while.
+// idle measures the programs while nothing changes.
 func (b *bench) idle(ctx context.Context) error {
 	with, err := b.pass(ctx, b.options.Idle)
 	if err != nil {

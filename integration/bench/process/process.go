@@ -119,7 +119,7 @@ func OthersCPU() time.Duration {
 	return others
 }
 
-// children are those of this process that run.
+// children returns the pids of this process's running child processes.
 func children() []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -37,8 +37,8 @@ func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error)
 	return last.Sub(p.started), err
 }
 
-// promotion measures from the edit of the ModuleReleaseMeta to the last bundle in the registry, and to the last status
-// that names it.
+// promotion measures the time, CPU and requests between the edit of the ModuleReleaseMeta and the last bundle in the
+// registry, and the time until every Kyma's status names its bundle.
 func (w *world) promotion(ctx context.Context) error {
 	p, err := w.push(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (w *world) reports(ctx context.Context) error {
 	return err
 }
 
-// respond wakes all agents and waits until so many Kymas are right.
+// respond wakes all agents and waits until wanted Kymas meet the condition.
 func (w *world) respond(ctx context.Context, wanted int, counts func(string, record) bool) (time.Duration, error) {
 	writes, err := w.writes(ctx)
 	if err != nil {

@@ -135,7 +135,7 @@ func (w *world) liveHeap(ctx context.Context) (int64, error) {
 	}
 	found := heapAlloc.FindSubmatch(data)
 	if found == nil {
-		return 0, fmt.Errorf("the publisher's heap profile says nothing of HeapAlloc")
+		return 0, fmt.Errorf("the publisher's heap profile has no HeapAlloc")
 	}
 	return strconv.ParseInt(string(found[1]), 10, 64)
 }

@@ -25,7 +25,7 @@ type tools struct {
 	path string
 }
 
-// stock are the programs of others, by the names that the page calls them by.
+// stock maps the names of the third-party programs that the documentation uses to their Go packages.
 var stock = map[string]string{
 	"crane": "github.com/google/go-containerregistry/cmd/crane", "jq": "github.com/itchyny/gojq/cmd/gojq",
 	"cosign": "github.com/sigstore/cosign/v3/cmd/cosign",

@@ -70,7 +70,8 @@ func checkExamples(t *testing.T, newProgram func() *cobra.Command, page string) 
 	}
 }
 
-// configKey is a flag as a file has it. Commands that share a name may have different defaults.
+// configKey identifies a flag in a configuration file. Commands with a flag of the same name can have different
+// defaults.
 type configKey struct{ name, kind, byDefault string }
 
 func keysTable(root *cobra.Command) string {

@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// failingReader is an API server that answers some requests. Empty answers are empty in it too.
+// failingReader is a client.Reader whose Get and List return the given errors. If an error is nil, the call succeeds
+// without data.
 type failingReader struct {
 	client.Reader
 	get, list error

@@ -171,7 +171,7 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 		t.Errorf("without values: %+v", o)
 	}
 	if o := create("--set", "name=x"); o.code != cli.ExitFailed ||
-		!strings.Contains(o.err, "a Job of hook pre-upgrade") {
+		!strings.Contains(o.err, "a Job with hook pre-upgrade") {
 		t.Errorf("with one value: %+v", o)
 	}
 	if o := create("--values", one, "--values", two, "--set", "name=zed,list={a,b}"); o.code != 0 {
@@ -260,7 +260,7 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		},
 		"a Job of an upgrade": {
 			[]string{"example.org/mailer:1.0.0", "--from", upgrading, "--to", to()}, cli.ExitFailed,
-			"Job x: a Job of hook pre-upgrade is not run by the agent",
+			"Job x: the agent does not run a Job with hook pre-upgrade",
 		},
 		"an endless chart": {
 			[]string{"example.org/mailer:1.0.0", "--from", endless, "--to", to()}, cli.ExitFailed,
@@ -271,7 +271,7 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		},
 		"a public key": {
 			[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", public}, cli.ExitUsage,
-			"holds no RSA private key",
+			"is not an RSA private key",
 		},
 		"an image nobody serves": {
 			[]string{"example.org/mailer:1.0.0", "--from", plain, "--to", to(), "--sign", private, "--image",

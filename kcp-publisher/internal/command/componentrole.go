@@ -49,7 +49,8 @@ func newComponentRole() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "skr-agent-module-set", "name of the ClusterRole, the Roles and their bindings")
 	flags.StringVar(&f.account, "service-account", modulerole.Home+"/skr-agent",
-		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent, or modules.serviceAccount of its chart")
+		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent's, or the one that modules.serviceAccount "+
+			"names in the agent's chart")
 	f.components.add(flags)
 	f.registry.AddFlags(flags)
 	return cmd

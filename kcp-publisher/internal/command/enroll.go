@@ -81,7 +81,7 @@ func newEnroll() *cobra.Command {
 		"generation of that password; a higher one in the service's --generations revokes earlier ones")
 	flags.StringVar(&f.notifications, "notifications-url", "",
 		"https://HOST"+bundle.NotificationsPath+
-			" of the publisher's notifications; adds the agent's password for HOST, derived from the key folder")
+			", the publisher's notification endpoint; also includes the agent's password for HOST, derived from the key folder")
 	f.registry.AddCAFlag(flags)
 	return cmd
 }

@@ -53,7 +53,7 @@ func newExport() *cobra.Command {
 	flags.BoolVar(&f.images, "images", false,
 		"include the modules' container images: those in the desired state and those in the modules' objects")
 	f.add(flags, "with --images: ")
-	flags.BoolVar(&f.offers, "offers", true, "include the offers for runtimes with autonomy")
+	flags.BoolVar(&f.offers, "offers", true, "include the modules that runtimes with autonomy can choose")
 	flags.StringSliceVar(&f.platforms, "platform", nil,
 		"platforms of images, such as linux/amd64; default: all. Images referenced by digest always include all "+
 			"platforms")

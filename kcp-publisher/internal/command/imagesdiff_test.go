@@ -40,7 +40,7 @@ func TestPeriodOfImagesIsParsed(t *testing.T) {
 	}
 }
 
-func TestDifferenceOfImagesIsDrawn(t *testing.T) {
+func TestImagesDiffOutput(t *testing.T) {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	d := inventory.Difference{Since: at, Until: at.Add(24 * time.Hour)}
 	var out strings.Builder

@@ -40,7 +40,7 @@ func newRegistryCheck() *cobra.Command {
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringArrayVar(&f.runtimes, "runtime", nil,
 		"ID, or ID=FILE with the docker config.json of its agent; required twice")
-	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of derived passwords")
+	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of the derived registry passwords")
 	keysFlag(flags, &f.keys)
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddTLSFlags(flags)

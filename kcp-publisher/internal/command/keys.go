@@ -239,8 +239,8 @@ func newKeysRevoke() *cobra.Command {
 	var yes, unlisted bool
 	cmd := &cobra.Command{
 		Use: "revoke KEY", Short: "revoke a key permanently in every role", Args: cli.Exactly(1, "one thumbprint"),
-		Long: "revoke takes the thumbprint of a key, or its id in root.json, as `keys show` prints them. It cannot " +
-			"be undone.\n" +
+		Long: "revoke takes the thumbprint of a key, or its id in root.json, as `keys show` prints them. A " +
+			"revocation cannot be undone.\n" +
 			"To replace a key in use, run `keys rotate ROLE --drop-old`, which revokes it and creates another.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.open(); err != nil {
@@ -325,7 +325,7 @@ func newKeysRelease() *cobra.Command {
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the RSA key that signs the components")
-	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's keys that must sign")
+	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of release keys of the prefix that must sign a component")
 	return cmd
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestExcerptsAndObjectsAreDrawn(t *testing.T) {
+func TestLogsAndTreeOutput(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	kyma := &v1beta2.Kyma{}
 	kyma.Name, kyma.Namespace = "berlin", "kcp-system"

@@ -50,7 +50,7 @@ func (f *notificationFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.generations, "notifications-generations", "",
 		"YAML file USER: GENERATION with the lowest accepted password generation, as for token-service")
 	flags.StringVar(&f.certificate, "notifications-tls-certificate", "",
-		"PEM file with the certificate of both addresses; default: plain HTTP, behind a proxy that terminates TLS")
+		"PEM file with the TLS certificate of both bind addresses; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the certificate's key")
 }
 

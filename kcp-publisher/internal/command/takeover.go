@@ -13,7 +13,7 @@ import (
 	takeover "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/command"
 )
 
-// takeoverHost is the control plane of the commands of takeovers.
+// takeoverHost holds the control-plane connection and flags of the takeover commands.
 type takeoverHost struct {
 	controlPlane
 	restricted  []string

@@ -36,7 +36,7 @@ func newTokenService(g *cli.Root) *cobra.Command {
 		Use: "token-service", Short: "issue short-lived registry tokens, limited to each user's rights",
 		Args: cli.Exactly(0, "no arguments"),
 		Long: "token-service serves GET " + tokenPath +
-			", to which the registry's own hostname must route: see docs/guides/registry.md.",
+			". The registry's hostname must route this path to it: see docs/guides/registry.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), g.Logger()) },
 	}
 	flags := cmd.Flags()
@@ -45,7 +45,7 @@ func newTokenService(g *cli.Root) *cobra.Command {
 		"repository that every runtime can read, or NAME/** for all below it, without the host; can be repeated")
 	flags.StringVar(&f.service, "service", "",
 		"the registry's name in auth.token.service; default: the host of --location")
-	flags.StringVar(&f.issuer, "issuer", "kyma-pull", "issuer's name in auth.token.issuer")
+	flags.StringVar(&f.issuer, "issuer", "kyma-pull", "the issuer's name, as in the registry's auth.token.issuer")
 	flags.StringVar(&f.generations, "generations", "",
 		"YAML file USER: GENERATION with the lowest accepted password generation; it can change at any time")
 	flags.StringVar(&f.bindAddress, "bind-address", ":8082", "address to listen on")

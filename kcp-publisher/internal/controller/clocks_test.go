@@ -93,8 +93,9 @@ func TestClockThatWasAheadOnBothSidesNeedsAnOperator(t *testing.T) {
 	}
 }
 
-// TestAgentWithAnExpiredCertificateIsRecognized: the control plane recognizes its key, and a certificate only replaces
-// lost data. Without both, an operator must enroll the runtime again, and the refusal names that fix.
+// TestAgentWithAnExpiredCertificateIsRecognized checks that the control plane recognizes the agent by its recorded key.
+// It needs a certificate only if it lost that record. Without a record and a valid certificate, it refuses the report
+// and names the fix: enroll the runtime again.
 func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 	h := newHistory(t, nil)
 	snapshot, err := catalog.New(nil, nil)

@@ -171,9 +171,9 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// ownerFirst reports whether a Kyma's runtime belongs to another Kyma that has no label yet. A shard that only sees
-// this Kyma would treat it as the owner. Without an owner, the oldest Kyma is labeled first. A watch delivers labels in
-// the order in which they were written.
+// ownerFirst reports whether another Kyma that owns this runtime must be labeled before this one. If this Kyma were
+// labeled first, a shard that does not see the owner yet would treat this Kyma as the owner. If no Kyma owns the
+// runtime, the oldest one is labeled first. Watches deliver labels in the order of the writes.
 func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace),

@@ -223,7 +223,8 @@ func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) [
 	return all
 }
 
-// compared returns when a comparison with Git's newest commit began that found it applied, zero without a repository.
+// compared returns when the comparison began that last found Git's newest commit fully applied, or the zero time if
+// there is no repository.
 func (k *Kymas) compared() time.Time {
 	if k.Compared == nil {
 		return time.Time{}

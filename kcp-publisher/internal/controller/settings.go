@@ -32,8 +32,8 @@ const (
 
 var errPolicyUnknown = errors.New("whether the admission policy for settings of Kymas is in force")
 
-// settingsClient is a client that returns Kymas without the settings that need a permission, while the API server does
-// not enforce the permissions. It probes the policy when it reads the first Kyma with such a setting.
+// settingsClient drops restricted settings from the Kymas that it returns while the API server does not enforce the
+// admission policy for them. It probes the policy when it first reads a Kyma with such a setting.
 type settingsClient struct {
 	client.Client
 	events events.EventRecorder

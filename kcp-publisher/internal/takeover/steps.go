@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// finalizers are those that lifecycle-manager puts on its Manifests.
+// finalizers are the finalizers that lifecycle-manager sets on its Manifests.
 //
 // Source: lifecycle-manager, internal/manifest/finalizer.
 var finalizers = []string{

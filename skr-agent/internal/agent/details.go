@@ -26,8 +26,8 @@ type inspected struct {
 	details *bundle.ModuleDetails
 }
 
-// inspect returns the details that the settings of the bundle in force request, by name of the Manifest. Only a
-// publisher's signed settings request them.
+// inspect returns the module details that the applied bundle requests in its settings, by Manifest name. Only signed
+// settings can request details.
 func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[string]*bundle.ModuleDetails {
 	wanted := settingsOf(a.Puller.Current()).Details
 	if len(wanted) == 0 || a.Inspect == nil {

@@ -23,8 +23,8 @@ type outage struct {
 	reported   bool
 }
 
-// next returns the outage after another poll, and whether to emit an Event for the change. The error is that of reading
-// the bundle.
+// next returns the outage after another poll, and whether to emit an Event for the change. err is the error from
+// reading the bundle.
 func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.why == "":

@@ -81,9 +81,8 @@ func newCheck() *cobra.Command {
 		&f.run.accounts,
 		"module-service-account",
 		nil,
-		"ServiceAccounts that modules are installed with, as with the same flag of run: checks that the agent may "+
-			"act as them, "+
-			"and that it has charts/"+rightsDir+
+		"ServiceAccounts that modules are installed with, in the form of run --module-service-account: checks that the "+
+			"agent may act as them, and that it has the rights of charts/"+rightsDir+
 			"/module-account.yaml; default: modules are installed with the agent's own rights; may be repeated",
 	)
 	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "FROM=TO, as with the same flag of run; may be repeated")

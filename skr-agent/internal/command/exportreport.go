@@ -19,7 +19,7 @@ func newExportReport() *cobra.Command {
 	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "export-report", Short: "export the runtime's latest report to a file for the control plane",
-		Long: "export-report takes the report that the agent put at its location, as the agent signed it, for " +
+		Long: "export-report reads the agent's latest signed report from its location and writes it to a file for " +
 			"`kcp-publisher import-report`.",
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {

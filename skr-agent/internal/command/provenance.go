@@ -61,7 +61,7 @@ func newProvenance() *cobra.Command {
 	f.cluster.AddFlags(flags, "the runtime")
 	f.cluster.AddTimeoutFlag(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", metav1.NamespaceDefault,
-		"namespace of the object; of no account for kinds without")
+		"namespace of the object; ignored for kinds without namespaces")
 	flags.StringVar(&f.trust, "trust", "", "root of trust; default: root.json of the bootstrap Secret")
 	cli.OutputFlag(flags, &f.format)
 	return cmd

@@ -72,7 +72,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.location, "location", "",
 		"registry prefix HOST/PATH, or oci-layout:DIR; default: the bootstrap Secret's")
 	flags.StringVar(&f.deployment, "deployment", "",
-		"name of the agent's own Deployment in kyma-system, whose image bundles may then change; default: they may not")
+		"name of the agent's own Deployment in kyma-system, so that bundles can upgrade its image; default: they cannot")
 	flags.StringVar(&f.pod, "pod", "", "name of the agent's own Pod, required with --deployment")
 	flags.DurationVar(
 		&f.upgradeDeadline,

@@ -34,13 +34,13 @@ func ParseAccounts(settings []string, home string) (Accounts, error) {
 			return Accounts{}, fmt.Errorf("%q: no module before the =: want MODULE=NAMESPACE/NAME", setting)
 		case !one && a.others != "":
 			return Accounts{},
-				fmt.Errorf("%q: there is an account for all modules already: want MODULE=NAMESPACE/NAME", setting)
+				fmt.Errorf("%q: a second account for all modules: want MODULE=NAMESPACE/NAME", setting)
 		case !one:
 			a.others = user
 			continue
 		}
 		if _, known := a.byModule[module]; known {
-			return Accounts{}, fmt.Errorf("%q: module %s has an account already", setting, module)
+			return Accounts{}, fmt.Errorf("%q: a second account for module %s", setting, module)
 		}
 		a.byModule[module] = user
 	}

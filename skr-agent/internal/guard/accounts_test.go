@@ -21,8 +21,8 @@ func TestOperatorsChooseTheAccountsOfModules(t *testing.T) {
 		settings []string
 		want     string
 	}{
-		"two accounts for all":      {[]string{"a", "b"}, `"b": there is an account for all modules already`},
-		"two accounts for one":      {[]string{"m=a", "m="}, `"m=": module m has an account already`},
+		"two accounts for all":      {[]string{"a", "b"}, `"b": a second account for all modules`},
+		"two accounts for one":      {[]string{"m=a", "m="}, `"m=": a second account for module m`},
 		"an account without module": {[]string{"=a"}, "no module before the ="},
 		"another user's name":       {[]string{"system:admin"}, `service account "system:admin"`},
 		"a namespace that is none":  {[]string{"m=a.b/c"}, `namespace "a.b"`},

@@ -49,7 +49,7 @@ type target struct {
 	inCluster bool
 }
 
-// openLabels are the beginnings of label keys that can have any value on the agent's objects.
+// openLabels are prefixes of label keys. The agent's objects can have any value for these labels.
 var openLabels = []string{
 	v1beta2.Group + "/", "kyma-pull.dev/", "helm.sh/", "pod-template-hash",
 	"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by",

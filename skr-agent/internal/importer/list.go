@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeList checks that a signed list of images belongs to the bundles of the file, and is not older than the last
-// imported one of their runtimes. The same list is accepted again.
+// judgeList checks that the signed image list covers the bundles of the file, and is not older than the list last
+// imported for the same runtimes. It accepts the same list again.
 func (i Importer) judgeList(
 	ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *judged,
 ) error {

@@ -164,8 +164,8 @@ func (i *Installer) write(
 	return applied, wait, err
 }
 
-// refused ends a pass with errors of the API server: of the moment, or ones that pass without a change, or of the
-// module. One error of the module decides.
+// refused ends a pass in which the API server returned errors. Errors that a retry can resolve keep the pass waiting or
+// return an error. One error that the module causes makes the pass fail.
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p plan, err error) (outcome, error) {
 	var definite, temporary []string
 	forbidden := false
@@ -227,7 +227,8 @@ func (i *Installer) patient(known *memo, out outcome) outcome {
 	return out
 }
 
-// failed ends a pass with an Error that only a change outside can mend.
+// failed ends a pass in state Error. The agent keeps checking at a longer interval; the error usually needs a change of
+// the module or the cluster.
 func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome) outcome {
 	cause := out.resources
 	if out.installation != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
-// crowd is content of so many ConfigMaps and Deployments.
+// crowd returns content with the given number of ConfigMaps and Deployments.
 func crowd(configMaps, deployments int, image string) string {
 	var text strings.Builder
 	for i := range configMaps {

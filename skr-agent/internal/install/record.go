@@ -56,7 +56,7 @@ func clip(message string) string {
 	return bundle.Bounded(message, bundle.MaxNoteBytes)
 }
 
-// statusOf returns the status that an outcome makes of the one before. Times change only where something else does.
+// statusOf returns the Manifest status after a pass. It keeps the previous times unless something else changed.
 func statusOf(m *v1beta2.Manifest, out outcome, now time.Time) v1beta2.ManifestStatus {
 	next := *m.Status.DeepCopy()
 	next.State, next.Synced, next.ObservedGeneration = out.state, out.inventory, m.Generation

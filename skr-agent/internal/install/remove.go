@@ -435,11 +435,11 @@ func (i *Installer) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 		}
 		if m.Annotations[v1beta2.AnnotationReleased] == v1beta2.True {
 			if err := a.giveBack(ctx, r, i.FieldManager); err != nil {
-				return fmt.Errorf("give %s back: %w", keyOf(r), err)
+				return fmt.Errorf("return %s to lifecycle-manager: %w", keyOf(r), err)
 			}
 			if ok && keyOf(r) == keyOf(defaultCR) {
 				if err := a.releaseDefaultCR(ctx, o); err != nil {
-					return fmt.Errorf("give %s back: %w", keyOf(r), err)
+					return fmt.Errorf("return %s to lifecycle-manager: %w", keyOf(r), err)
 				}
 			}
 			continue

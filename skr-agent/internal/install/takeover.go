@@ -63,7 +63,8 @@ func (a *actor) releaseDefaultCR(ctx context.Context, o *metav1.PartialObjectMet
 		client.RawPatch(types.MergePatchType, takeover.ReleaseDefaultCR())))
 }
 
-// giveBack returns an object to lifecycle-manager. One that changed since it was read is an error of the moment.
+// giveBack returns an object to lifecycle-manager. It returns a temporary error if the object changed since it was
+// read.
 func (a *actor) giveBack(ctx context.Context, r v1beta2.Resource, manager string) error {
 	o, err := a.get(ctx, r)
 	if o == nil || err != nil {

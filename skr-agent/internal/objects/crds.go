@@ -143,7 +143,7 @@ func define(
 	return defineOver(ctx, uncached, crd, live)
 }
 
-// defineOver is like define for a CRD that was read before, nil if it does not exist.
+// defineOver is like define, but takes the live CRD as read before (nil if it does not exist).
 func defineOver(
 	ctx context.Context, uncached client.Client, crd, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {

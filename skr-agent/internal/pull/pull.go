@@ -78,7 +78,8 @@ const (
 	stateBundleRoot = "bundle-root.json"
 	// stateReported is the sequence of the last delivered report, in decimal.
 	stateReported = "report-sequence"
-	// stateLocation is the location in use as savedLocation, missing if it is that of the installation.
+	// stateLocation is the key of the current location, encoded as savedLocation. It is absent while the agent uses the
+	// location of its installation.
 	stateLocation = "location.json"
 )
 

@@ -51,7 +51,7 @@ func (w Writer) standBack(ctx context.Context, manifest *v1beta2.Manifest) error
 	return w.Patch(ctx, before, manifest, "Manifest")
 }
 
-// inheritedDigest stands for a list of inherited objects; empty for none.
+// inheritedDigest returns the digest of a list of inherited objects, or an empty string for an empty list.
 func inheritedDigest(inherited []bundle.ObjectRef) string {
 	if len(inherited) == 0 {
 		return ""

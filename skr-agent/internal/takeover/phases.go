@@ -45,7 +45,7 @@ type Writer struct {
 	Owners []string
 }
 
-// Run does the phase of a bundle beside the bundle's objects.
+// Run executes the takeover phase that the bundle sets, in addition to installing the bundle's objects.
 func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	if phase := b.State.Takeover; phase != bundle.TakeoverClean && phase != bundle.TakeoverRelease ||
 		p.Done == b.Digest.String() {

@@ -370,7 +370,7 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = decodeIndex(data) })
 }
 
-// FuzzTar writes a header with a right checksum by hand, which random bytes never have.
+// FuzzTar builds a tar header with a valid checksum from the fuzzed fields, because random bytes almost never have one.
 func FuzzTar(f *testing.F) {
 	f.Add("blobs/sha256."+digest.FromString("x").Encoded(), byte(tar.TypeReg), int64(1), []byte("x"))
 	f.Add("x", byte(tar.TypeXHeader), int64(30), []byte("30 path=blobs/sha256.00000000\n"))

@@ -126,8 +126,8 @@ func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadC
 	if target.Size != 0 && target.Size != size {
 		body.Close()
 		return nil,
-			fmt.Errorf("blob was asked for as %s with %d bytes and has %d in %s: fetch the archive again",
-				target.Digest, target.Size, size, where)
+			fmt.Errorf("blob %s in %s: %d bytes, want %d: fetch the archive again", target.Digest, where, size,
+				target.Size)
 	}
 	return &verified{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest, where: where}, nil
 }
@@ -146,7 +146,7 @@ func (v *verified) Read(p []byte) (int, error) {
 	if errors.Is(err, io.EOF) {
 		if is := v.hash.Digest(); is != v.want {
 			return n,
-				fmt.Errorf("blob was asked for as %s and is %s in %s: fetch the archive again", v.want, is, v.where)
+				fmt.Errorf("blob %s in %s: its digest is %s: fetch the archive again", v.want, v.where, is)
 		}
 	}
 	return n, err

@@ -185,7 +185,7 @@ func (t target) enter(desc ocispec.Descriptor) error {
 	}
 	mediaType, err := mediaTypeOf(data)
 	if err == nil && mediaType != desc.MediaType {
-		err = fmt.Errorf("mediaType: is pushed as %q and is %q", desc.MediaType, mediaType)
+		err = fmt.Errorf("mediaType: the descriptor has %q, the manifest has %q", desc.MediaType, mediaType)
 	}
 	if err != nil {
 		return fmt.Errorf("manifest %s: %w", desc.Digest, err)

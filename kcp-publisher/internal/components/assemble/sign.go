@@ -18,14 +18,14 @@ import (
 func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, errors.New("holds no PEM: want an RSA private key")
+		return nil, errors.New("no PEM block found: want an RSA private key")
 	}
 	if key, err := x509.ParsePKCS1PrivateKey(block.Bytes); err == nil {
 		return key, nil
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("block %q holds no RSA private key without a password", block.Type)
+		return nil, fmt.Errorf("block %q is not an RSA private key without a password", block.Type)
 	}
 	key, ok := parsed.(*rsa.PrivateKey)
 	if !ok {

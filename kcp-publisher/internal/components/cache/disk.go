@@ -234,7 +234,7 @@ func (c *Cache) fail(err error) {
 	c.count(func(s *Stats) { s.Unstored++; s.Failure = err.Error() })
 }
 
-// stored is a blob's file as the folder has it.
+// stored is a blob file in the cache folder, with its size and last use.
 type stored struct {
 	name string
 	size int64

@@ -208,7 +208,7 @@ func (r referenceRepository) FetchReference(
 }
 
 // errUnkept means that a manifest is too large for the cache, so that each caller needs its own body.
-var errUnkept = errors.New("is too large for the cache")
+var errUnkept = errors.New("the manifest is too large for the cache")
 
 func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.Descriptor, io.ReadCloser, error) {
 	c := r.cache

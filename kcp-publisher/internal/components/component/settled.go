@@ -86,7 +86,7 @@ func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.
 	return name, nil
 }
 
-// restored reports that a stored content was missing in the place.
+// restored calls r.Restored, if set, with the content that was missing in the store and was stored again.
 func (r *Reader) restored(ctx context.Context, content Content, place store.Store) {
 	if r.Restored != nil {
 		r.Restored(ctx, fmt.Sprintf("content %s in %s", content.Digest, place))

@@ -24,9 +24,9 @@ type verdict struct {
 // ErrRefused is wrapped by Check's errors about the version. Other errors mean that the check could not run.
 var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
-// Accepted returns nil if a version that was in use can stay in use: it was accepted with the current keys since the
-// start, or it can be read and is accepted now. The error wraps ErrRefused or ErrMissing, or means that the result is
-// unknown.
+// Accepted returns nil if a version that is in use may stay in use. That is so if it was accepted in the current round,
+// or if it can be read and is accepted now. The error wraps ErrRefused or ErrMissing; any other error means that the
+// result is unknown.
 func (r *Reader) Accepted(ctx context.Context, name, version string) error {
 	r.mu.Lock()
 	round, ok := r.accepted[name+":"+version]

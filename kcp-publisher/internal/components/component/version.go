@@ -183,7 +183,7 @@ func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 func decodeChecked(fetched bundle.Fetched, into any) error {
 	if actual := digest.FromBytes(fetched.Bytes); fetched.Descriptor.Digest != "" &&
 		fetched.Descriptor.Digest != actual {
-		return fmt.Errorf("was asked for as %s and is %s", fetched.Descriptor.Digest, actual)
+		return fmt.Errorf("the digest is %s, want %s", actual, fetched.Descriptor.Digest)
 	}
 	doubts, err := kjson.UnmarshalStrict(fetched.Bytes, into, kjson.DisallowDuplicateFields)
 	return errors.Join(append(doubts, err)...)

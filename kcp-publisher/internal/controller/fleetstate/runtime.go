@@ -38,8 +38,8 @@ type Runtime struct {
 	Published *publish.Record
 }
 
-// startOver resets the record for another Kyma or runtime. Notifications, changes, pending work and metrics belong to
-// the name, and stay.
+// startOver resets the record when the Kyma was recreated or its runtime changed. It keeps Notified, Changed, Pending,
+// Backoff and Counted, which belong to the Kyma's name.
 func (r *Runtime) startOver(uid types.UID, id string) {
 	*r = Runtime{
 		UID: uid, ID: id, Notified: r.Notified, Changed: r.Changed, Pending: r.Pending, Backoff: r.Backoff,

@@ -48,8 +48,8 @@ type Replica struct {
 // NeedLeaderElection returns false, because every replica takes its share.
 func (r *Replica) NeedLeaderElection() bool { return false }
 
-// Start takes, works on and releases parts until the context ends. An error means that a lease was lost, or that a
-// part's work failed.
+// Start acquires, runs and releases parts of the publisher's work (shards and the planner) until ctx ends. It returns
+// an error if a lease was lost or the work on a part failed.
 func (r *Replica) Start(ctx context.Context) error {
 	r.holders, r.began = map[int]string{}, time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)

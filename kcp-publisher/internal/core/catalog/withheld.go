@@ -43,7 +43,8 @@ func (s *Snapshot) Withheld() []Withheld {
 	return all
 }
 
-// CheckTemplate returns why no bundle could carry a ModuleTemplate. Webhooks call it before the template is stored.
+// CheckTemplate returns an error if no bundle can contain the ModuleTemplate. Webhooks call it before the template is
+// stored.
 func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	spec := object.Spec
 	if len(spec.Descriptor.Raw) == 0 {

@@ -74,7 +74,7 @@ func (f Facts) applies(module string) bool {
 	return current(f) || f.unchanged != nil && !slices.Contains(f.unchanged.Changed, module)
 }
 
-// appliesToAll is like applies for all modules.
+// appliesToAll reports whether applies is true for every module.
 func (f Facts) appliesToAll() bool {
 	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
 }

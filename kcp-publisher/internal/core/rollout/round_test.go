@@ -130,7 +130,7 @@ func deleted(r fleet.Rollout) fleet.Rollout {
 	return r
 }
 
-func TestIdleTrackProvesNothing(t *testing.T) {
+func TestIdleTrackChangesNoRollout(t *testing.T) {
 	started := carriedOut("")
 	round := Look(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
 	if len(round.Update)+len(round.Create) > 0 {

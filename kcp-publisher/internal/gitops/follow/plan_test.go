@@ -64,7 +64,7 @@ func wanted(t *testing.T, documents ...string) []source.Written {
 	return all
 }
 
-// inForce returns the objects as the API has them after a commit was applied.
+// inForce returns the objects in the API server after a commit was applied.
 func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructured, []Key) {
 	t.Helper()
 	plan, err := NewPlan(wanted(t, documents...), "c1", nil, Inventory{}, limits)

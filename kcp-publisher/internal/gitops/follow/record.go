@@ -43,7 +43,7 @@ const (
 	fieldAdded = "added"
 )
 
-// record is the ConfigMap, either as read or as it will be written.
+// record wraps the ConfigMap in which the follower records its state, as read or before it is written.
 type record struct{ corev1.ConfigMap }
 
 func (f *Follower) readRecord(ctx context.Context) (*record, error) {

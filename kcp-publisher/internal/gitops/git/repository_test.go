@@ -25,7 +25,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// work is a repository with a working tree, as a person has it.
+// work is a Git repository with a working tree, like a developer's clone.
 type work struct {
 	t    *testing.T
 	dir  string

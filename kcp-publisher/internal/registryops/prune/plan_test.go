@@ -29,8 +29,8 @@ func named(repository, tag, name string, blobs ...string) Manifest {
 	return m
 }
 
-// bundlesOf returns bundles issued so many days ago, newest first. Each has its own documents: state-0, catalog-0 and
-// so on.
+// bundlesOf returns bundles issued the given numbers of days ago, newest first. Each has its own documents: state-0,
+// catalog-0 and so on.
 func bundlesOf(id string, issued ...int) (all []Bundle) {
 	for i, days := range issued {
 		tag := ""

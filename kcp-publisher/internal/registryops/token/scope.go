@@ -79,7 +79,7 @@ func parseScope(text string) (Access, error) {
 	}
 	for _, action := range access.Actions {
 		if !scopeWord.MatchString(action) {
-			return Access{}, fmt.Errorf("actions: want lower case letters between commas")
+			return Access{}, fmt.Errorf("actions: want lower-case words, separated by commas")
 		}
 	}
 	slices.Sort(access.Actions)

@@ -76,8 +76,8 @@ type tries struct {
 	pending map[string]int // by peer
 }
 
-// attempts are those of one client. A pending attempt counts as failed until it ends, because otherwise all attempts
-// that arrive before the first result would be let through.
+// attempts counts the sign-in attempts of one client. A pending attempt counts as failed until it ends, because
+// otherwise all attempts that arrive before the first result would be let through.
 type attempts struct {
 	failed  *rate.Limiter
 	pending int
