@@ -24,7 +24,7 @@ func AllDetails() []Detail { return []Detail{DetailEvents, DetailLogs, DetailObj
 // ModuleDetails are the requested details of one module. Secrets in them are masked as far as the agent recognizes
 // them. They stay in the report: no status contains them.
 type ModuleDetails struct {
-	// Taken is when the agent read them.
+	// Taken is the time at which the agent read them.
 	Taken time.Time `json:"taken"`
 	// Failing are the objects that keep the module from being ready, with their Pods.
 	Failing []FailingObject `json:"failing,omitempty"`
@@ -34,7 +34,7 @@ type ModuleDetails struct {
 	LeftOut int `json:"leftOut,omitempty"`
 	// Shortened is true if texts were shortened or omitted to fit into the report.
 	Shortened bool `json:"shortened,omitempty"`
-	// Problem is why something could not be read, such as a missing right.
+	// Problem is the reason why something could not be read, such as a missing right.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -63,7 +63,7 @@ type FailingObject struct {
 // ContainerLog is the end of a container's log.
 type ContainerLog struct {
 	Container string `json:"container"`
-	// Previous is true if the container was restarted since, and the lines are those of its last run.
+	// Previous is true if the container was restarted since, and the lines come from its last run.
 	Previous bool   `json:"previous,omitempty"`
 	Text     string `json:"text"`
 }

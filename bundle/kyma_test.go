@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestAgentFollowsOnlyItsOwnKyma: bundles are signed by the same publisher for each Kyma.
+// TestAgentFollowsOnlyItsOwnKyma uses bundles that one publisher signed for several Kymas.
 func TestAgentFollowsOnlyItsOwnKyma(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt, mallory := victim, trust.Kyma{Namespace: "kcp-system", Name: "mallory", UID: "u3"}

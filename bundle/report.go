@@ -25,7 +25,8 @@ type Report struct {
 	Fleet string `json:"fleet,omitempty"`
 	// Sequence grows with every report that a key signs; see NextReportSequence.
 	Sequence int64 `json:"sequence"`
-	// Time is when the runtime wrote the report, by its own clock. The control plane measures silence by its own clock.
+	// Time is the time at which the runtime wrote the report, by its own clock. The control plane measures silence by its
+	// own clock.
 	Time time.Time `json:"time"`
 	// AgentVersion and KubernetesVersion are in the form that the two programs print, such as "v1.36.3".
 	AgentVersion      string `json:"agentVersion"`
@@ -55,7 +56,7 @@ type Report struct {
 	CheckRun *ReportedCheckRun `json:"checkRun,omitempty"`
 	// Decided lists the modules that the runtime chose, changed or removed by itself since the applied bundle, sorted.
 	Decided []string `json:"decided,omitempty"`
-	// AgentProblem is why the agent does not run the image in the bundle's settings, or empty if it does.
+	// AgentProblem is the reason why the agent does not run the image in the bundle's settings, or empty if it does.
 	AgentProblem string `json:"agentProblem,omitempty"`
 	// Trouble describes objects that the agent could not write in its runtime, or nil.
 	Trouble *ReportedTrouble `json:"trouble,omitempty"`
@@ -135,8 +136,8 @@ type ReportedModule struct {
 	Version string        `json:"version,omitempty"`
 	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`
-	// Reason is why the state is not Ready or why an upgrade waits: one of reason.Modules, or empty from an agent
-	// without reasons.
+	// Reason is the reason why the state is not Ready or why an upgrade waits: one of reason.Modules, or empty from an
+	// agent without reasons.
 	Reason reason.Reason `json:"reason,omitempty"`
 	// Message explains the reason in readable form, at most MaxMessageBytes.
 	Message string `json:"message,omitempty"`
@@ -261,7 +262,7 @@ type Reporter struct {
 	Fleet string
 	// Key is the runtime's enrolled key, nil before enrollment.
 	Key crypto.PublicKey
-	// Owner is the Kyma that the runtime must belong to, zero for any. Former are those that handed the runtime over.
+	// Owner is the Kyma that the runtime must belong to, zero for any. Former are the Kymas that handed the runtime over.
 	Owner  trust.Kyma
 	Former []trust.Kyma
 	// ClusterUID is the cluster that enrolled Key, empty if unknown.

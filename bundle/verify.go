@@ -26,7 +26,7 @@ type Trust struct {
 	// ClusterUID and KeyThumbprint identify the runtime. If empty, they are not compared with the audience.
 	ClusterUID    string
 	KeyThumbprint string
-	// ClockSkew is how far ahead of the runtime's clock a bundle's time of issue can be. 0 stands for MaxClockSkew.
+	// ClockSkew limits how far a bundle's time of issue can be ahead of the runtime's clock. 0 stands for MaxClockSkew.
 	ClockSkew time.Duration
 	// Last is the last accepted bundle.
 	Last Accepted

@@ -116,7 +116,7 @@ type ReportedWatch struct {
 	// Objects are the last changed objects, newest first and without duplicates. All watches together list at most
 	// MaxWatchedReported.
 	Objects []WatchedObject `json:"objects,omitempty"`
-	// Trouble is why the watch fails, at most MaxMessageBytes.
+	// Trouble is the reason why the watch fails, at most MaxMessageBytes.
 	Trouble string `json:"trouble,omitempty"`
 }
 

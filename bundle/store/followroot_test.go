@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestChainOfRootsIsFollowedInLimitedSteps: a thief of the root keys could otherwise keep agents busy forever.
+// TestChainOfRootsIsFollowedInLimitedSteps exists because a thief of the root keys could otherwise keep agents busy
+// forever.
 func TestChainOfRootsIsFollowedInLimitedSteps(t *testing.T) {
 	m := trusttest.NewMaker(t)
 	first := m.First()

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestUnreadableIsNotMissing: a publisher treats a runtime without a bundle as a new one.
+// TestUnreadableIsNotMissing exists because a publisher treats a runtime without a bundle as a new one.
 func TestUnreadableIsNotMissing(t *testing.T) {
 	hex := digest.FromString("bundle").Encoded()
 	for name, damage := range map[string]func(layoutRepository) error{

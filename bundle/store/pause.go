@@ -33,7 +33,7 @@ var retryPolicy = &retry.GenericPolicy{
 	Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
 }
 
-// PausedError is why a request was not sent: the registry asked its clients to wait.
+// PausedError is the reason why a request was not sent: the registry asked its clients to wait.
 type PausedError struct {
 	// Host is the registry, Status the response that asked for the pause, and Until when the pause ends.
 	Host   string

@@ -265,7 +265,7 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 	}
 }
 
-// TestRegistryOfAComponentIsUntrusted: the address of a public name is only known at the connection.
+// TestRegistryOfAComponentIsUntrusted dials, because the address of a public name is only known at the connection.
 func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)

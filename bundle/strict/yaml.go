@@ -17,11 +17,11 @@ import (
 
 // Limits bound a YAML stream. Zero fields mean the default.
 type Limits struct {
-	// Depth is how deep collections may nest: 64, Kubernetes' deepest schemas stay below 40.
+	// Depth limits the nesting of collections: 64. Kubernetes' deepest schemas stay below 40.
 	Depth int
-	// Nodes is how many values there may be in one document: 200,000, a 1 MiB object has far fewer.
+	// Nodes limits the values in one document: 200,000. An object of 1 MiB has far fewer.
 	Nodes int
-	// Documents is how many documents there may be: 2,000, as many as objects in a module.
+	// Documents limits the documents: 2,000, the limit of objects in a module.
 	Documents int
 	// ExpandedBytes allows anchors, aliases and merge keys in documents whose scalars have at most so many bytes with
 	// the aliases written out. Nodes and Depth count the written-out document too. 0 refuses them.

@@ -27,7 +27,8 @@ func TestParseKyma(t *testing.T) {
 	}
 }
 
-// TestCertificateNamesItsKyma: agents of earlier versions compare nothing of the Kyma.
+// TestCertificateNamesItsKyma checks that an agent refuses a certificate for another Kyma. Agents of earlier versions
+// do not compare it.
 func TestCertificateNamesItsKyma(t *testing.T) {
 	root, enroll := enrolled(t, "fleet-a")
 	agent := trusttest.NewSigner(t)

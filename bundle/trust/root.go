@@ -40,8 +40,9 @@ const (
 // MaxRootBytes bounds one version of the root of trust: some dozens of keys.
 const MaxRootBytes = 64 << 10
 
-// MaxClockSkew is how far ahead of the agent's clock a statement may have been issued, unless Trust sets another value.
-// A larger difference means a broken clock. To accept it would move the agent's time floor beyond all honest bundles.
+// MaxClockSkew limits how far a statement's time of issue can be ahead of the agent's clock, unless Trust sets another
+// value. A larger difference means a broken clock. To accept it would move the agent's time floor beyond all honest
+// bundles.
 const MaxClockSkew = 24 * time.Hour
 
 // Root is one verified version of the root of trust: a TUF root.json with roles of our own.
@@ -66,7 +67,7 @@ type Root struct {
 	releases              []releaseRole
 }
 
-// releaseRole is who releases the components of a prefix.
+// releaseRole has the keys that release the components of a prefix.
 type releaseRole struct {
 	prefix    string
 	threshold int

@@ -14,7 +14,7 @@ type Schedule struct {
 	Windows []Window `json:"windows"`
 	// Default applies while none of Windows is open or ahead. Nil if there is no default.
 	Default *Window `json:"default,omitempty"`
-	// Minimum is how long a window must stay open for an upgrade to begin in it.
+	// Minimum is the time for which a window must stay open for an upgrade to begin in it.
 	Minimum metav1.Duration `json:"minimum,omitzero"`
 	// Early allows the runtime's admin to upgrade before the next window: with spec.skipMaintenanceWindows, or from a
 	// chosen time on.

@@ -7,7 +7,7 @@
 //	{"days": ["Sat"], "begin": "21:00:00+00:00", "end": "00:00:00+00:00"}
 //	{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-09T00:00:00Z"}
 //
-// A weekly window whose end is not after its begin ends on the next day. Its days are those on which it begins.
+// A weekly window whose end is not after its begin ends on the next day. Its days are the days on which it begins.
 //
 // Source: github.com/kyma-project/lifecycle-manager, maintenancewindows/resolver. docs/guides/maintenance.md lists the
 // differences.

@@ -33,7 +33,7 @@ type Want struct {
 	Workloads bool
 }
 
-// Place is where a running cluster keeps its files on this machine, and the address of its etcd.
+// Place has the folder of a running cluster on this machine, and the address of its etcd.
 type Place struct {
 	Dir, Kubeconfig, Etcd string
 	// Audited is the size of the audit log when the loan began. Earlier entries belong to other borrowers.

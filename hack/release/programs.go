@@ -66,7 +66,7 @@ func output(ctx context.Context, env []string, program string, args ...string) (
 	return strings.TrimRight(out.String(), "\n"), nil
 }
 
-// binary is where a program for a platform is while the release is built.
+// binary returns the path of a program for a platform while the release is built.
 func binary(scratch string, p platform, program string) string {
 	return filepath.Join(scratch, p.os+"-"+p.arch, program)
 }

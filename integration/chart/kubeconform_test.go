@@ -39,7 +39,8 @@ func newSchemas(g *ground) *schemas {
 	return &schemas{g, g.TempDir(), paths, map[string]bool{}, map[string]map[string]any{}}
 }
 
-// location is where kubeconform finds the schema of a kind. Of the core group it takes the version for the group.
+// location is the path at which kubeconform finds the schema of a kind. For the core group, it uses the version as the
+// group.
 func (s *schemas) location() string {
 	return filepath.Join(s.dir, "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json")
 }

@@ -39,7 +39,7 @@ func installCRDs(config *rest.Config, systems []fs.FS) error {
 	return fmt.Errorf("install %d CRDs: %w", len(crds), err)
 }
 
-// crdAttempts is how often it is tried to install CRDs.
+// crdAttempts is the maximum number of attempts to install CRDs.
 const crdAttempts = 3
 
 // readCRDs returns every CustomResourceDefinition in the YAML files of a file system, and passes over other objects.

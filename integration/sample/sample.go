@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Namespace is where the control plane keeps its catalog.
+// Namespace is the namespace of the control plane's catalog.
 const Namespace = "kcp-system"
 
 // Version is one version of a module.
@@ -38,7 +38,7 @@ type Version struct {
 	Manager string
 	// RequiresDowntime lets an upgrade to this version wait for a maintenance window.
 	RequiresDowntime bool
-	// Resources are those of the component; none means the Manifest as its raw-manifest.
+	// Resources are the resources of the component; none means the Manifest as its raw-manifest.
 	Resources []Resource
 	// Context is the host and path of the repository that the descriptor names, empty for none. Lifecycle-manager installs
 	// nothing without it.

@@ -13,7 +13,7 @@ import (
 // Module is the module's name.
 const Module = "beacon"
 
-// ImageRepository is where the operator's image would be.
+// ImageRepository is the repository that the operator's image would have.
 const ImageRepository = "kyma-pull.dev"
 
 // Names that the module gives.

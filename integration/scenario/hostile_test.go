@@ -26,8 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestFalseReportClaimsEndWithTheNextReport: time, sequence and modules in a report are untrusted, and a false claim
-// ends with the next correct report.
+// TestFalseReportClaimsEndWithTheNextReport checks that time, sequence and modules in a report are untrusted, and that
+// a false claim ends with the next correct report.
 func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
@@ -319,8 +319,8 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 	}
 }
 
-// TestTooLargeReportIsTruncatedAndAccepted: an editor of the runtime's Kyma cannot silence its agent, and a request
-// that does not fit its report does not count as an empty request.
+// TestTooLargeReportIsTruncatedAndAccepted checks that an editor of the runtime's Kyma cannot silence its agent, and
+// that a request that does not fit its report does not count as an empty request.
 func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})

@@ -30,8 +30,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// TestRegistryOwnerCannotRedirectPrograms: a registry that keeps blobs in a storage allowed by the operator works. No
-// other response of a registry makes a program connect to another address, or changes the terminal of its reader.
+// TestRegistryOwnerCannotRedirectPrograms checks that a registry can keep blobs in a storage that the operator allowed.
+// No other response of a registry makes a program connect to another address, or changes the terminal of its reader.
 func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	ctx := t.Context()
 	var registry, inside atomic.Pointer[string]

@@ -50,8 +50,9 @@ func notFooled(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 }
 
-// TestOperatorDecidesWhichKymaOwnsARuntime: write access to one Kyma takes no other Kyma's runtime: not before it
-// enrolls, not after its Kyma is deleted, and not after the control plane is rebuilt. `kcp-publisher move` decides.
+// TestOperatorDecidesWhichKymaOwnsARuntime checks that write access to one Kyma takes over no other Kyma's runtime: not
+// before it enrolls, not after its Kyma is deleted, and not after the control plane is rebuilt. `kcp-publisher move`
+// decides.
 func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
@@ -139,8 +140,8 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	}
 }
 
-// TestCloneRemovesNothingFromTheOriginal: a second cluster has the Secrets of the first one, and its UID, as after both
-// were restored from one snapshot.
+// TestCloneRemovesNothingFromTheOriginal starts a second cluster that has the Secrets of the first one, and its UID, as
+// after both were restored from one snapshot.
 func TestCloneRemovesNothingFromTheOriginal(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)

@@ -190,8 +190,8 @@ func TestNewEpochEndsAnAttackersFutureSequences(t *testing.T) {
 	}
 }
 
-// TestLongOfflineRuntimeCatchesUp: the current bundle expired, and the keys were replaced several times, while the
-// agent was stopped.
+// TestLongOfflineRuntimeCatchesUp stops the agent while the current bundle expires and the keys are replaced several
+// times.
 func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
@@ -224,8 +224,8 @@ func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 }
 
-// TestKeyRotationBetweenReadsIsNotAnAttack: the agent reads the root, the keys change, and the agent reads a bundle of
-// the new key.
+// TestKeyRotationBetweenReadsIsNotAnAttack uses this order: the agent reads the root, the keys change, and the agent
+// reads a bundle of the new key.
 func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--keys-poll-interval", "1s"}})

@@ -192,8 +192,8 @@ func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	e.serves(lines(inShort[0])[1])
 }
 
-// TestDistributionWithPasswordsDoesNotIsolateRuntimes: it keeps strangers out but does not keep runtimes apart, as the
-// guide states.
+// TestDistributionWithPasswordsDoesNotIsolateRuntimes checks the guide's statement that this registry refuses strangers
+// but does not isolate runtimes.
 func TestDistributionWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))

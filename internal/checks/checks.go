@@ -75,7 +75,7 @@ type State struct {
 type Record struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
-	// Ready is when the module became ready in the version, zero before.
+	// Ready is the time at which the module became ready in the version, zero before.
 	Ready  time.Time `json:"ready,omitzero"`
 	States []State   `json:"states,omitempty"`
 }

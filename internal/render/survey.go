@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// call is where a template calls an unsettled function.
+// call is a place at which a template calls an unsettled function.
 type call struct {
 	function, file string
 	line, offset   int

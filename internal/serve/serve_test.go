@@ -133,7 +133,8 @@ func TestServerEnforcesItsLimits(t *testing.T) {
 	}
 }
 
-// TestSlowClientsShareTheLimits: many slow clients keep others waiting, and use no more of the server than few.
+// TestSlowClientsShareTheLimits checks that many slow clients use no more of the server than few, although other
+// clients wait.
 func TestSlowClientsShareTheLimits(t *testing.T) {
 	s := start(t, tight)
 	var group sync.WaitGroup
@@ -158,7 +159,7 @@ func TestSlowClientsShareTheLimits(t *testing.T) {
 	}
 }
 
-// TestSmallServerClosesConnectionsAfterARequest: idle connections would keep other clients out.
+// TestSmallServerClosesConnectionsAfterARequest exists because idle connections would keep other clients out.
 func TestSmallServerClosesConnectionsAfterARequest(t *testing.T) {
 	for name, limits := range map[string]Limits{"small": Small,
 		"one that is asked often": {Connections: 1, HeaderBytes: 1 << 10, BodyBytes: 1, AllBodiesBytes: 1,

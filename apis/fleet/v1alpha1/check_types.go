@@ -34,14 +34,14 @@ type Check struct {
 	// +kubebuilder:default:="10s"
 	// +optional
 	Timeout metav1.Duration `json:"timeout,omitzero"`
-	// SuccessThreshold is how many measurements in a row must succeed before the check is Passed.
+	// SuccessThreshold is the number of measurements in a row that must succeed before the check is Passed.
 	// +kubebuilder:default:=3
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100
 	// +optional
 	SuccessThreshold int32 `json:"successThreshold,omitempty"`
-	// FailureThreshold is how many measurements in a row must fail before the check is Failed. A failed check stays
-	// Failed.
+	// FailureThreshold is the number of measurements in a row that must fail before the check is Failed. A failed check
+	// stays Failed.
 	// +kubebuilder:default:=3
 	// +kubebuilder:validation:Minimum:=1
 	// +kubebuilder:validation:Maximum:=100

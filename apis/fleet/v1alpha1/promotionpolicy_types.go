@@ -55,13 +55,13 @@ type PromotionPolicySpec struct {
 	// kyma-pull.dev/hold-promotion.
 	// +optional
 	Hold bool `json:"hold,omitempty"`
-	// PromoteBy is who performs a promotion. Publisher: the publisher edits the ModuleReleaseMeta, except one that a Git
-	// commit applied. Command: `kcp-publisher train promote` does, such as in a CI job.
+	// PromoteBy selects the performer of a promotion. Publisher: the publisher edits the ModuleReleaseMeta, except one
+	// that a Git commit applied. Command: `kcp-publisher train promote` does, such as in a CI job.
 	// +kubebuilder:default:=Publisher
 	PromoteBy PromoteBy `json:"promoteBy,omitempty"`
 }
 
-// PromoteBy is who performs a promotion.
+// PromoteBy selects the performer of a promotion.
 // +kubebuilder:validation:Enum=Publisher;Command
 type PromoteBy string
 
@@ -186,7 +186,7 @@ type ModuleTrain struct {
 type TrainVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
-	// Since is when the time of the version in the channel began.
+	// Since is the time from which the version counts as in the channel.
 	Since metav1.Time `json:"since"`
 	// Reason is the first reason why the version is not in the next channel.
 	Reason WaitReason `json:"reason"`

@@ -88,22 +88,22 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
-	// Soak is how long a ready wave is watched before the next one starts.
+	// Soak is the time for which a ready wave is watched before the next one starts.
 	// +optional
 	Soak metav1.Duration `json:"soak,omitzero"`
-	// MinReady is how many runtimes must be updated: a number, or a percentage of the runtimes that are not deferred,
-	// rounded up. If unset, all runtimes must be updated except failed ones. At least one must be updated, unless the
-	// wave is empty.
+	// MinReady is the number of runtimes that must be updated: a number, or a percentage of the runtimes that are not
+	// deferred, rounded up. If unset, all runtimes must be updated except failed ones. At least one must be updated,
+	// unless the wave is empty.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
-	// MaxFailures is how many runtimes can fail: a number, or a percentage of the wave, rounded down. Defaults to 0 for
-	// a wave of fewer than 10 runtimes, and otherwise to 1% but at least 1.
+	// MaxFailures is the number of runtimes that can fail: a number, or a percentage of the wave, rounded down. Defaults
+	// to 0 for a wave of fewer than 10 runtimes, and otherwise to 1% but at least 1.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxFailures *intstr.IntOrString `json:"maxFailures,omitempty"`
-	// MaxDeferred is how many runtimes can be offline when the next wave starts: a number, or a percentage of the wave,
-	// rounded down. Defaults to 25%. The rollout waits while more are offline.
+	// MaxDeferred is the number of runtimes that can be offline when the next wave starts: a number, or a percentage of
+	// the wave, rounded down. Defaults to 25%. The rollout waits while more are offline.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxDeferred *intstr.IntOrString `json:"maxDeferred,omitempty"`

@@ -210,8 +210,8 @@ type RuntimeStatus struct {
 	// people read the messages.
 	// +optional
 	Reasons *RuntimeReasons `json:"reasons,omitempty"`
-	// HealthyUntil is when the runtime stops counting as healthy unless this object changes. Unset if it is not
-	// healthy. A program that lists many Kymas needs to read only the others in full. It is written only along with
+	// HealthyUntil is the time at which the runtime stops counting as healthy unless this object changes. Unset if it is
+	// not healthy. A program that lists many Kymas needs to read only the others in full. It is written only along with
 	// other changes.
 	// +optional
 	HealthyUntil *metav1.Time `json:"healthyUntil,omitempty"`
@@ -257,14 +257,14 @@ type RuntimeReasons struct {
 	// Publish is the cause of the reason PublishFailed of condition Ready: why no newer bundle could be published.
 	// +optional
 	Publish Reason `json:"publish,omitempty"`
-	// Secrets is why not all Secrets for the runtime are sealed or written, behind condition Secrets.
+	// Secrets is the reason why not all Secrets for the runtime are sealed or written, behind condition Secrets.
 	// +optional
 	Secrets Reason `json:"secrets,omitempty"`
-	// Report is why the latest report was refused, could not be read, or omits the modules that the runtime requests,
-	// behind condition Reporting.
+	// Report is the reason why the latest report was refused, could not be read, or omits the modules that the runtime
+	// requests, behind condition Reporting.
 	// +optional
 	Report Reason `json:"report,omitempty"`
-	// Bundle is why the runtime refused a bundle, behind the reason BundleRefused of condition Accepted.
+	// Bundle is the reason why the runtime refused a bundle, behind the reason BundleRefused of condition Accepted.
 	// +optional
 	Bundle Reason `json:"bundle,omitempty"`
 	// Modules lists the reasons of modules that are not Ready, not resolved, or waiting for a maintenance window,
@@ -278,7 +278,7 @@ type RuntimeReasons struct {
 type ModuleReasons struct {
 	// Name is the module's name in status.modules.
 	Name string `json:"name"`
-	// Problem is why the control plane cannot resolve the module as requested.
+	// Problem is the reason why the control plane cannot resolve the module as requested.
 	// +optional
 	Problem Reason `json:"problem,omitempty"`
 	// Runtime is the reason that the runtime reports for the module's state.
@@ -337,7 +337,7 @@ type BundleRecord struct {
 	Epoch    int64  `json:"epoch,omitempty"`
 	Sequence int64  `json:"sequence"`
 	Digest   string `json:"digest"`
-	// Published is when the bundle was issued.
+	// Published is the time at which the bundle was issued.
 	Published metav1.Time `json:"published"`
 	// Commit is the Git commit from which the control plane was applied when the bundle was built. Empty if it does not
 	// follow a repository.
@@ -351,8 +351,8 @@ type BundleRecord struct {
 	Changes []VersionChange `json:"changes,omitempty"`
 	// +optional
 	More int32 `json:"more,omitempty"`
-	// Applied is when the control plane first received a report that the runtime has applied the bundle, by the control
-	// plane's clock.
+	// Applied is the time at which the control plane first received a report that the runtime has applied the bundle, by
+	// the control plane's clock.
 	// +optional
 	Applied *metav1.Time `json:"applied,omitempty"`
 	// State is the worst state of the bundle's modules that was last reported while it was the latest bundle and
@@ -393,7 +393,7 @@ type EarlierBundle struct {
 type GivenVersion struct {
 	// Rollout is the name of the Rollout.
 	Rollout string `json:"rollout"`
-	// Time is when the first bundle with the version was issued.
+	// Time is the time at which the first bundle with the version was issued.
 	Time metav1.Time `json:"time"`
 	// State is the module's state in this version, from the latest report that refers to exactly the latest bundle and
 	// the Kyma's generation. Empty without such a report.
@@ -423,10 +423,10 @@ type ObservedBundle struct {
 	Epoch    int64  `json:"epoch"`
 	Sequence int64  `json:"sequence"`
 	Digest   string `json:"digest"`
-	// Time is when the runtime wrote the report, by its own clock.
+	// Time is the time at which the runtime wrote the report, by its own clock.
 	Time metav1.Time `json:"time"`
-	// Heard is when the control plane first received this report, by its own clock. Later reports with the same content
-	// update it only once a day: use condition Reporting to find silent runtimes.
+	// Heard is the time at which the control plane first received this report, by its own clock. Later reports with the
+	// same content update it only once a day: use condition Reporting to find silent runtimes.
 	// +optional
 	Heard *metav1.Time `json:"heard,omitempty"`
 	// Report is the digest of the report's content, without its time and sequence.

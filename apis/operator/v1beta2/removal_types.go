@@ -9,9 +9,9 @@ type ModuleRemoval struct {
 	Module string `json:"module,omitempty"`
 	// Decision is Held, Allowed or Approved.
 	Decision RemovalDecision `json:"decision"`
-	// Time is when the decision was made. An approval names it.
+	// Time is the time at which the decision was made. An approval names it.
 	Time metav1.Time `json:"time"`
-	// Reason is why the removal waits; empty unless it is Held.
+	// Reason is the reason why the removal waits; empty unless it is Held.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// Published is true if a bundle removes the module.

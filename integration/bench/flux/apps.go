@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// namespace is where the applications' objects go.
+// namespace is the namespace of the applications' objects.
 const namespace = "apps"
 
 // app returns an application as Flux's own benchmark has them: a Deployment without replicas, a ServiceAccount, a

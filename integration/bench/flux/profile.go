@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// profiled is how long a profile is.
+// profiled is the duration of a profile.
 const profiled = 30 * time.Second
 
 // profile takes a CPU profile of a stage from now on, if profiles are requested and served. It runs beside the stage,

@@ -86,8 +86,8 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-// TestRunIsComparedWithThePreviousOne: a run of some stages is compared with an earlier whole run, but never the other
-// way.
+// TestRunIsComparedWithThePreviousOne also checks that a run of some stages is compared with an earlier whole run, but
+// never the other way.
 func TestRunIsComparedWithThePreviousOne(t *testing.T) {
 	folder := t.TempDir()
 	run := func(value float64, only ...string) string {

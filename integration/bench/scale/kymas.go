@@ -33,7 +33,7 @@ type record struct {
 	// Published is the digest of the newest bundle, Observed the digest of the bundle that the runtime has reported.
 	Published, Observed string
 	State               v1beta2.State
-	// Version and ModuleState are those of the promoted module.
+	// Version and ModuleState are the version and state of the promoted module.
 	Version     string
 	ModuleState v1beta2.State
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// quiet is how long only polls may happen until a publisher counts as idle.
+// quiet is the time with only polls after which a publisher counts as idle.
 const quiet = 5 * time.Second
 
 // pollsPerSecond is the rate of a publisher's polls of an idle fleet at default intervals, plus a half for jitter.

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// tools are where the programs were built.
+// tools is the folder of the built programs.
 type tools struct {
 	checkout, publisher string
 	// path is a folder with crane, jq and cosign.

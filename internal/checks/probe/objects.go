@@ -22,7 +22,7 @@ const (
 	sharedFor, maxShared = time.Second, 8
 )
 
-// selection is what a check reads.
+// selection selects the objects that a check reads.
 type selection struct {
 	version         schema.GroupVersion
 	kind, namespace string

@@ -138,7 +138,7 @@ type difference struct {
 	// Commit is empty for a folder.
 	Commit  string         `json:"commit,omitempty"`
 	Objects []objectChange `json:"objects"`
-	// Held is why `run` would wait for permission to apply the commit, or empty.
+	// Held is the reason why `run` would wait for permission to apply the commit, or empty.
 	Held string `json:"held,omitempty"`
 	forecast.Forecast
 }

@@ -74,7 +74,7 @@ func (f *followFlags) add(flags *pflag.FlagSet) {
 		"apply a commit of --git-url although it does not descend from the one that was applied before")
 }
 
-// errShard is why a publisher of some Kymas cannot follow a repository.
+// errShard is the reason why a publisher of some Kymas cannot follow a repository.
 var errShard = errors.New(
 	"--git-url: cannot be used together with --watch-label-selector: a partially applied commit would not stop " +
 		"the other publishers; use it with a single publisher without a selector",

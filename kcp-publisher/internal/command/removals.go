@@ -118,7 +118,7 @@ func heldRemovals(ctx context.Context, api client.Reader, namespace string) ([]p
 	return plan.HeldRemovals(kymas), nil
 }
 
-// maxShownRuntimes is how many runtimes a row of the table names.
+// maxShownRuntimes is the number of runtimes that a row of the table names.
 const maxShownRuntimes = 3
 
 func (w waitingRemovals) draw(out io.Writer) {

@@ -87,7 +87,8 @@ func (f *signInFlags) check() error {
 // enabled reports whether users sign in. Otherwise only the user who started the UI can access it.
 func (f *signInFlags) enabled() bool { return f.external != "" }
 
-// tokenValidity is how long the API server's review of a token is cached, and the maximum duration of event streams.
+// tokenValidity is the time for which the API server's review of a token is cached, and the maximum duration of event
+// streams.
 const tokenValidity = time.Minute
 
 // pageLimits keep the memory for unauthenticated requests below the chart's limit. An event stream ends before the

@@ -67,8 +67,8 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	}
 }
 
-// TestClockThatWasAheadOnBothSidesNeedsAnOperator: such an agent has verified a time in the future, which no new epoch
-// resets. The runbook deletes its state.
+// TestClockThatWasAheadOnBothSidesNeedsAnOperator covers an agent that verified a time in the future, which no new
+// epoch resets. The runbook deletes its state.
 func TestClockThatWasAheadOnBothSidesNeedsAnOperator(t *testing.T) {
 	h := newHistory(t, nil)
 	right := h.now

@@ -28,11 +28,11 @@ const (
 )
 
 const (
-	// awaitedPolls is how many times more often a report is read if a rollout awaits it.
+	// awaitedPolls is the factor by which a report is read more often if a rollout awaits it.
 	awaitedPolls = 6
 	// awaitedAtOnce is the number of runtimes that can be read so often. With more, each is read less often.
 	awaitedAtOnce = 100
-	// restingPolls is how many times less often the report of an idle runtime is read. restingPoll limits that
+	// restingPolls is the factor by which the report of an idle runtime is read less often. restingPoll limits that
 	// interval, unless the poll interval is longer.
 	restingPolls = 2
 	restingPoll  = time.Minute

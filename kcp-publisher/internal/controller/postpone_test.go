@@ -270,7 +270,7 @@ func TestPostponedRuntimeIsNotTheOldestReport(t *testing.T) {
 	}
 }
 
-// TestPollOfAnIdleRuntimeIsOneRequest: a heartbeat takes two requests, one of them for the report.
+// TestPollOfAnIdleRuntimeIsOneRequest also checks that a heartbeat takes two requests, one of them for the report.
 func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	const runtimes = 3
 	w, asked := atRest(t, runtimes)

@@ -146,8 +146,8 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	}
 }
 
-// TestDelayedReportDoesNotProveThatARuntimeIsAlive: after a restart, a missing or refused report does not make the
-// following heartbeats newer than they are.
+// TestDelayedReportDoesNotProveThatARuntimeIsAlive checks that, after a restart, a missing or refused report does not
+// make the following heartbeats newer than they are.
 func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	place, signer, kyma := store.NewMemory(), trusttest.NewSigner(t), kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
@@ -203,8 +203,8 @@ type judged struct {
 	heard   time.Time
 }
 
-// TestReportCountsOnceItsContentIsRecorded: a rollout that knows the time of a report, but not its content yet, would
-// count the runtime as failed.
+// TestReportCountsOnceItsContentIsRecorded exists because a rollout that knows the time of a report, but not its
+// content yet, would count the runtime as failed.
 func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 	const later = 2 * time.Hour
 	kyma := kymaOf("one")
@@ -300,7 +300,7 @@ func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 	}
 }
 
-// TestStartedPublisherReadsEachReportOnce: the digest is only read first for a known report.
+// TestStartedPublisherReadsEachReportOnce checks that a publisher reads the digest first only for a known report.
 func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 	var asked []string
 	manifest := []byte(`{"schemaVersion":2}`)

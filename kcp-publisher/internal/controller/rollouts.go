@@ -27,7 +27,8 @@ type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
-	// Interval is how often an active rollout is evaluated without events, because soak times and deadlines pass.
+	// Interval is the interval at which an active rollout is evaluated without events, because soak times and deadlines
+	// pass.
 	Interval time.Duration
 	Now      func() time.Time
 
@@ -50,8 +51,8 @@ type Rollouts struct {
 const (
 	// rolloutInterval is the longest time between two evaluations of an active rollout.
 	rolloutInterval = 10 * time.Second
-	// reportsSettle is how long reports are collected, because evaluating a whole fleet for each report would be too
-	// slow.
+	// reportsSettle is the time for which reports are collected, because evaluating a whole fleet for each report would be
+	// too slow.
 	reportsSettle = 500 * time.Millisecond
 )
 

@@ -80,8 +80,8 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	}
 }
 
-// TestPlannerReceivesReportTimesOfShards: a shard's message counts like a report that arrived here, and missing or old
-// messages do not count as silence.
+// TestPlannerReceivesReportTimesOfShards checks that the planner treats a shard's message like a report of its own, and
+// that missing or old messages do not count as silence.
 func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	content := func(text string) string { return "sha256:" + strings.Repeat(text, 32) }
 	now := noon.Add(2 * time.Hour)
@@ -134,7 +134,7 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	}
 }
 
-// TestOwnerOfARuntimeIsLabeledFirst: a shard that only sees the other Kyma would treat it as the owner.
+// TestOwnerOfARuntimeIsLabeledFirst exists because a shard that only sees the other Kyma would treat it as the owner.
 func TestOwnerOfARuntimeIsLabeledFirst(t *testing.T) {
 	owner, second := kymaOf("owner"), kymaOf("second")
 	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
@@ -170,8 +170,8 @@ func TestOwnerOfARuntimeIsLabeledFirst(t *testing.T) {
 	}
 }
 
-// TestSuspendedRuntimesAreNotAwaited: suspended Kymas and Kymas of other shards have no pending work, and the shard
-// keeps no record of the latter.
+// TestSuspendedRuntimesAreNotAwaited checks that suspended Kymas and Kymas of other shards have no pending work, and
+// that the shard keeps no record of the latter.
 func TestSuspendedRuntimesAreNotAwaited(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}

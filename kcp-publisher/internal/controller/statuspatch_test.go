@@ -95,7 +95,7 @@ func sameJSON(t *testing.T, a, b []byte) bool {
 	return reflect.DeepEqual(one, other)
 }
 
-// TestStatusPatchAddsTheFirstModules: the previous status has no modules.
+// TestStatusPatchAddsTheFirstModules starts with a status without modules.
 func TestStatusPatchAddsTheFirstModules(t *testing.T) {
 	after := convergedKyma()
 	before := after.DeepCopy()

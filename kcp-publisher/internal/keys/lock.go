@@ -11,7 +11,8 @@ import (
 )
 
 const (
-	// lockTimeout is how long a change waits for another one. A key management service can take that long to respond.
+	// lockTimeout is the time for which a change waits for another one. A key management service can take that long to
+	// respond.
 	lockTimeout = time.Minute
 	lockRetry   = 20 * time.Millisecond
 )

@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is how long a found content is not looked up again. Thousands of runtimes request the same few contents
-// at once. The component reader caches most of them, but it checks for each request whether the registry still has the
-// stored content.
+// contentLife is the time for which a found content is not looked up again. Thousands of runtimes request the same few
+// contents at once. The component reader caches most of them, but it checks for each request whether the registry still
+// has the stored content.
 const contentLife = 2 * time.Second
 
 // foundContent is the content of a component at the time of its lookup. Its id distinguishes different contents.

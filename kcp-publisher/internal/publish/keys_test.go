@@ -130,7 +130,7 @@ func (d duringSigning) SignMessage(message io.Reader, options ...signature.SignO
 	return d.Signer.SignMessage(message, options...)
 }
 
-// TestReplacedKeysSignNoBundle: a bundle of a revoked key would replace a bundle that agents accept.
+// TestReplacedKeysSignNoBundle exists because a bundle of a revoked key would replace a bundle that agents accept.
 func TestReplacedKeysSignNoBundle(t *testing.T) {
 	f := newFleet(t)
 	rootKey, first, second := trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -162,8 +162,8 @@ func TestReplacedKeysSignNoBundle(t *testing.T) {
 	}
 }
 
-// TestStandbyUsesNewKeysBeforeItPublishes: a standby's initial keys may be revoked when it takes over, and the registry
-// may be unavailable.
+// TestStandbyUsesNewKeysBeforeItPublishes exists because a standby's initial keys may be revoked when it becomes the
+// leader, and the registry may be unavailable.
 func TestStandbyUsesNewKeysBeforeItPublishes(t *testing.T) {
 	f := newFleet(t)
 	rootKey, second := trusttest.NewSigner(t), trusttest.NewSigner(t)

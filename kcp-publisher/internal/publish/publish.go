@@ -61,7 +61,7 @@ type Publisher struct {
 	keys    atomic.Pointer[Keys]
 	// rooted is the version of the root of trust that was last seen in the registry, or nil.
 	rooted atomic.Pointer[rooted]
-	// unfit is why agents would refuse the keys' signatures, from the last check, or nil.
+	// unfit is the reason why agents would refuse the keys' signatures, from the last check, or nil.
 	unfit atomic.Pointer[refusal.Error]
 	// turning is held while the keys are replaced. Their roots are in the registry before the keys are used.
 	turning sync.RWMutex
@@ -76,7 +76,7 @@ type Publisher struct {
 	mu sync.Mutex // guards the fields below
 	// shared contains the documents that runtimes share in the registry, with the time of their last check.
 	shared map[digest.Digest]time.Time
-	// contentsPruned is when outdated contents were last dropped.
+	// contentsPruned is the time at which outdated contents were last dropped.
 	contentsPruned time.Time
 }
 
@@ -109,7 +109,7 @@ func New(options Options) (*Publisher, error) {
 type Outcome struct {
 	Published plan.Published
 	Pushed    bool
-	// Reason is why a push was needed, or empty.
+	// Reason is the reason why a push was needed, or empty.
 	Reason plan.Reason
 	// Problems, Remarks and Asked come from the resolution, even if no push was needed.
 	Problems []bundle.Problem
@@ -124,7 +124,7 @@ type Outcome struct {
 	// Unrecorded is true if a push is needed but was not made because Published must be stored first: store it and
 	// publish again.
 	Unrecorded bool
-	// SecretsError is why the previous bundle's Secrets were kept.
+	// SecretsError is the reason why the previous bundle's Secrets were kept.
 	SecretsError error
 	// Removals is the verdict about the bundle's new removals. Kept is true if the Kyma is deleted and its runtime
 	// keeps its modules for now.

@@ -31,9 +31,9 @@ func (b *breakable) Open(name string) (oras.ReadOnlyTarget, error) {
 	return b.components.Open(name)
 }
 
-// TestUnreadableModuleDoesNotHoldBackTheBundle: the registry lost the bundle, the publisher restarted, and its
-// component cache's disk is full. The bundle is published anyway, because it delivers keys and revocations. It removes
-// nothing, and contains the module again once it can be read.
+// TestUnreadableModuleDoesNotHoldBackTheBundle covers this case: the registry lost the bundle, the publisher restarted,
+// and its component cache's disk is full. The bundle is published anyway, because it delivers keys and revocations. It
+// removes nothing, and contains the module again once it can be read.
 func TestUnreadableModuleDoesNotHoldBackTheBundle(t *testing.T) {
 	const name = "example.com/scaler"
 	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")

@@ -28,7 +28,7 @@ type Landscape struct {
 type Plan struct {
 	Kyma    string `json:"kyma"`
 	Runtime string `json:"runtime"`
-	// Phase is how far it is: none, adopt, clean, release, return or finished.
+	// Phase is its progress: none, adopt, clean, release, return or finished.
 	Phase   string   `json:"phase"`
 	Modules []Module `json:"modules"`
 	// Obstacles are the reasons against a start, Remarks further notes.

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Standing is how far the takeover of one Kyma is.
+// Standing is the progress of the takeover of one Kyma.
 type Standing struct {
 	Kyma    string        `json:"kyma"`
 	Runtime string        `json:"runtime"`

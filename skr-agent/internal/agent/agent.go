@@ -102,7 +102,8 @@ type Agent struct {
 	logged, waiting, notImported logonce.Memo
 	delivery                     delivery
 	twins                        twins
-	// sequence is that of the last report. resumed reports that it continues the sequences of the previous process.
+	// sequence is the sequence of the last report. resumed reports that it continues the sequences of the previous
+	// process.
 	sequence int64
 	resumed  bool
 	// request is the pending certificate request, "" if none is needed.

@@ -48,7 +48,7 @@ type restoration struct {
 	// documents of the bundle in force.
 	undefined    bool
 	undocumented error
-	// definitions are those of the agent's kinds. The next check without a change is at nextDefinitions.
+	// definitions are the definitions of the agent's kinds. The next check without a change is at nextDefinitions.
 	definitions     objects.Definitions
 	nextDefinitions time.Time
 	// restoreFailed counts consecutive rounds with a failed restore.

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// confirmingLooks is how many polls must find the agent's own report in the registry before its requests count. A
-// running agent of the same key finds this agent's report with its next poll, and replaces it.
+// confirmingLooks is the number of polls that must find the agent's own report in the registry before its requests
+// count. A running agent of the same key finds this agent's report with its next poll, and replaces it.
 const confirmingLooks = 3
 
 // twins finds a second agent that reports with the same key, such as one in a cluster that was restored from a snapshot
@@ -23,7 +23,7 @@ const confirmingLooks = 3
 type twins struct {
 	// own is the report that this agent delivered last, empty before the first.
 	own digest.Digest
-	// looks is how often own was found in the registry, up to confirmingLooks.
+	// looks is the number of times that own was found in the registry, up to confirmingLooks.
 	looks int
 	// twin is the instance of the second agent, empty for none. It stays until the agent restarts: until then, no newer
 	// bundle is accepted, because it may answer the other cluster's request.

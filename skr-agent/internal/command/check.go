@@ -188,7 +188,7 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 }
 
 // checkOwnKey checks the agent's key, which its first start creates. The thumbprint is "" if the key is unreadable. If
-// the key does not exist yet, the thumbprint is that of a temporary key, which no bundle contains either.
+// the key does not exist yet, it returns the thumbprint of a temporary key, which no bundle contains either.
 func checkOwnKey(ctx context.Context, reader client.Reader) (string, preflight.Finding) {
 	const check = "key of the agent"
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}

@@ -119,8 +119,8 @@ func (b *bootstrap) assign(data map[string][]byte) error {
 	return kyma.Check()
 }
 
-// enrolledAgain reports whether the bootstrap Secret has another content now. The error is that of reading it, or of an
-// invalid content.
+// enrolledAgain reports whether the bootstrap Secret has another content now. err is the error from reading it, or from
+// an invalid content.
 func (b *bootstrap) enrolledAgain(ctx context.Context, reader client.Reader, f *runFlags) (bool, error) {
 	now, err := readBootstrap(ctx, reader, f)
 	if err != nil {

@@ -5,7 +5,6 @@
 // The output is a refusal that names the object, the rule and the fix, or nothing. Package install reads the facts
 // and acts on the answer.
 //
-// The names and kinds that the rules protect are those of charts/skr-agent. Its admission policies
-// (policy/protection.yaml) enforce the same rules against tenants and against modules that have a ServiceAccount of
-// their own.
+// The rules protect the names and kinds of charts/skr-agent. Its admission policies (policy/protection.yaml) enforce
+// the same rules against tenants and against modules that have a ServiceAccount of their own.
 package guard

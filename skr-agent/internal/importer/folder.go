@@ -35,7 +35,7 @@ type Taken struct {
 var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
 // Import imports every file that has not changed since the previous call, so that files that are still being copied are
-// skipped. A file is judged once, unless another file can complete it. The error is that of reading the folder.
+// skipped. A file is judged once, unless another file can complete it. err is the error from reading the folder.
 func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error) {
 	waiting, err := f.settled()
 	if err != nil || len(waiting) == 0 {

@@ -1,9 +1,9 @@
 // Package importer imports exported files into a registry or folder. It either writes everything in the file to the
 // target, or refuses the file and writes nothing.
 //
-// The rules are those for a registry: intake.Open verifies bundles with the pinned root, digests in bundles verify
-// contents, and a list that a publisher signed verifies images. A bundle becomes visible after everything that it
-// needs, so an interrupted import keeps the previous state, and the next import continues it.
+// The rules are the same as for a registry: intake.Open verifies bundles with the pinned root, digests in bundles
+// verify contents, and a list that a publisher signed verifies images. A bundle becomes visible after everything that
+// it needs, so an interrupted import keeps the previous state, and the next import continues it.
 package importer
 
 import (
@@ -32,7 +32,7 @@ type Importer struct {
 	// Root is the pinned root of trust. If it is unset (version 0), the root of the first import is pinned.
 	Root trust.Root
 	Now  func() time.Time
-	// ClockSkew is how far ahead of Now a bundle may have been issued. The default is bundle.MaxClockSkew.
+	// ClockSkew limits how far a bundle's time of issue can be ahead of Now. The default is bundle.MaxClockSkew.
 	ClockSkew time.Duration
 	// Advance is called with the number of bytes read or written. It can be nil.
 	Advance func(int64)

@@ -92,7 +92,7 @@ func (i *Installer) telling(
 // maxLooked bounds the objects of one Manifest that are kept as they were seen.
 const maxLooked = 20
 
-// looksAtOnce is how many objects are read at the same time for one Manifest.
+// looksAtOnce is the number of objects that are read at the same time for one Manifest.
 const looksAtOnce = 4
 
 // readAll returns objects as they are now, in their order, but for those that are known to be ready. It reads those

@@ -18,8 +18,8 @@ import (
 // maxPlannedBytes limits the remembered plans of all Manifests. 2,000 objects of a usual module take about 100 KiB.
 const maxPlannedBytes = 4 << 20
 
-// plannedWindow is how far back compression looks: objects of one module resemble each other, and more would only cost
-// memory.
+// plannedWindow is the size of the window of the compression: objects of one module resemble each other, and more would
+// only cost memory.
 const plannedWindow = 128 << 10
 
 // plans keeps the compressed objects that Manifests were compared with last. A changed object is corrected from them,

@@ -27,7 +27,7 @@ type outcome struct {
 	// resources, installation, images, rights and ready become conditions. Those that are nil keep their last value.
 	resources, installation, images, rights *finding
 	ready                                   finding
-	// again is when to look again without being asked; 0 is never.
+	// again is the time until the next reconcile without an event; 0 means none.
 	again time.Duration
 	// untouched is true if nothing was written, so that the version in force still is.
 	untouched bool

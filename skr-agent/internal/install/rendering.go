@@ -69,7 +69,7 @@ func (i *Installer) input(ctx context.Context, m *v1beta2.Manifest) (render.Inpu
 	return sources.input(m, i.Namespace)
 }
 
-// inputSources are where the parts of an input come from that a Manifest only names.
+// inputSources are the sources of the parts of an input that a Manifest only names.
 type inputSources struct {
 	load         func(digest.Digest) ([]byte, *finding, error)
 	capabilities func() (render.Capabilities, error)

@@ -43,12 +43,12 @@ type Options struct {
 	// Incomplete reports whether the agent is still writing the Manifests of a bundle; nil if it never is. Until it is
 	// done, nothing is pruned: a module that is not written yet may take an object over.
 	Incomplete func() bool
-	// Namespace is where Manifests live and where objects go that name no namespace: kyma-system.
+	// Namespace is the namespace of Manifests, and of objects that name no namespace: kyma-system.
 	Namespace string
 	// FieldManager is the field manager of applied objects. Default: kyma-pull. After a change, the agent does not
 	// recognize its earlier objects.
 	FieldManager string
-	// Concurrency is how many Manifests are worked on at the same time: 2.
+	// Concurrency is the number of Manifests that are reconciled at the same time: 2.
 	Concurrency int
 	// LookInterval is the longest interval between two checks of a module that is not ready or not watched. Default:
 	// 15s.
@@ -56,7 +56,7 @@ type Options struct {
 	// ReadyTimeout is the time after which a module that is not ready is an Error. Default: 10m. The module is still
 	// checked.
 	ReadyTimeout time.Duration
-	// Resync is how often everything is compared although no watch saw a change: 1h.
+	// Resync is the interval at which everything is compared although no watch reported a change: 1h.
 	Resync time.Duration
 }
 
@@ -155,8 +155,8 @@ type memo struct {
 	pending      int64
 	pendingSince time.Time
 	looks        int
-	// held is why something that should be gone is still there, in a module that is otherwise fine. It is tried again
-	// after heldFor.
+	// held is the reason why an object that must be deleted still exists, in a module that is otherwise fine. It is tried
+	// again after heldFor.
 	held    string
 	heldFor time.Duration
 	// handingOver names objects that other modules take over.
@@ -177,7 +177,8 @@ type memo struct {
 	// begun is true if another version was begun after the one in force. unnoted is true if the API server refused the
 	// record of a version.
 	begun, unnoted bool
-	// corrected is when drift was corrected last, and streak how many times in a row without a quiet minute.
+	// corrected is the time of the last correction of drift, and streak the number of corrections in a row without a quiet
+	// minute.
 	corrected time.Time
 	streak    int
 	// ready are the versions of objects in which their status was ready.

@@ -78,7 +78,8 @@ type kindWatch struct {
 	broke   atomic.Int64                          // when it last could not list or watch, in Unix nanoseconds
 }
 
-// unsureAfterBreak is how long a watch is unreliable after it failed. A failing watch retries more often than that.
+// unsureAfterBreak is the time for which a watch is unreliable after it failed. A failing watch retries more often than
+// that.
 const unsureAfterBreak = 2 * time.Minute
 
 func newWatches(client metadata.Interface, mapper meta.RESTMapper, manager string) *watches {

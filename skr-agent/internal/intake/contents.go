@@ -17,7 +17,7 @@ type Contents struct {
 
 // Fetch reads a content from its repository, or from the store of the bundles, which has imported content. The digest
 // verifies it. If the repository is in another registry, the store is first, because connections to that registry hang
-// behind an air gap. The error is that of the first place.
+// behind an air gap. err is the error of the first place.
 func (c Contents) Fetch(
 	ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64,
 ) ([]byte, error) {

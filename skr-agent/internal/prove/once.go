@@ -51,7 +51,7 @@ func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	return &result
 }
 
-// takeRun marks a waiting run as started and returns it, nil if no run waits. states are those of the module's own
+// takeRun marks a waiting run as started and returns it, nil if no run waits. states are the states of the module's own
 // checks, with the values before the upgrade.
 func (r *Runner) takeRun() (run *once, states []checks.State) {
 	r.mu.Lock()

@@ -34,7 +34,7 @@ type Target struct {
 	Module, Version string
 	// User is the account that the module is installed with, "" for the agent's own.
 	User string
-	// Namespaces are those of the module's objects.
+	// Namespaces are the namespaces of the module's objects.
 	Namespaces  []string
 	Definitions []checks.Definition
 	// CheckFor is the time for which checks are measured after the module became ready.

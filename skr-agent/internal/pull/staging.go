@@ -58,7 +58,7 @@ func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Stag
 }
 
 // Continue fetches contents until it tried all, or for about the duration of the stretch. Missing content affects only
-// its own module: problems contains the reasons by module once all are done. The error is that of reading the store,
+// its own module: problems contains the reasons by module once all are done. err is the error from reading the store,
 // and does not concern a module.
 func (s *Staging) Continue(
 	ctx context.Context, stretch time.Duration,

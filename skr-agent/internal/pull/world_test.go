@@ -68,9 +68,9 @@ type world struct {
 	sequence  int64
 	made      []bundle.Blob
 	puller    *Puller
-	// settings are those of the next bundles.
+	// settings are the settings of the next bundles.
 	settings bundle.Settings
-	// registries and open are those of a fleet whose registry moves.
+	// registries and open are set for a fleet whose registry moves.
 	registries *store.Registries
 	open       func(string, *store.Registries) (store.Store, error)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// TestRegistryCannotRedirectIntoThisNetwork: the store's tests say where redirects may lead; here it is seen that
-// repositories of components are opened that way.
+// TestRegistryCannotRedirectIntoThisNetwork checks that repositories of components use the redirect rule that the tests
+// of package store cover.
 func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 	w := newWorld(t)
 	asked := false

@@ -28,7 +28,8 @@ type state struct {
 	shared bool
 	err    error
 	at     time.Time
-	// copied is when the component version was last found complete in the place, zero if it was not copied there.
+	// copied is the time at which the component version was last found complete in the registry, zero if it was not copied
+	// there.
 	copied time.Time
 }
 

@@ -38,7 +38,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessReviewsAreRefused: a client of the port can send any data before it is authenticated.
+// TestEndlessReviewsAreRefused exists because a client of the port can send any data before it is authenticated.
 func TestEndlessReviewsAreRefused(t *testing.T) {
 	scheme := k8sruntime.NewScheme()
 	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {

@@ -147,7 +147,7 @@ const (
 // advice are placeholders.
 type Description struct {
 	Situation Situation
-	// Health is that of a runtime whose first cause it is, empty for warnings of the whole fleet.
+	// Health is the health of a runtime whose first cause it is, empty for warnings of the whole fleet.
 	Health  Health
 	Meaning string
 	Advice  string

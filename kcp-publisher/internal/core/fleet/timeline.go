@@ -29,7 +29,7 @@ type Bundle struct {
 	More    int32                   `json:"more,omitempty"`
 	// Noted is true if the status contains the bundle's outcome.
 	Noted bool `json:"noted,omitempty"`
-	// Applied is when the runtime's application of the bundle was first reported, or nil if unknown.
+	// Applied is the time at which the runtime's application of the bundle was first reported, or nil if unknown.
 	Applied *time.Time `json:"applied,omitempty"`
 	Outcome Outcome    `json:"outcome"`
 	// State is the worst last known state of its modules while it was the latest bundle, or empty.
@@ -38,7 +38,7 @@ type Bundle struct {
 	Refused string `json:"refused,omitempty"`
 	// Signed is the bundle's own content, verified against the root of trust, or nil if it was not verified.
 	Signed *bundle.BundleIdentity `json:"signed,omitempty"`
-	// Unverified is why it was not verified, or empty if it was verified or the registry was not read.
+	// Unverified is the reason why it was not verified, or empty if it was verified or the registry was not read.
 	Unverified string `json:"unverified,omitempty"`
 }
 
@@ -65,7 +65,7 @@ const (
 // its successor. The zero value means that the registry was not read.
 type Chain struct {
 	Bundles []bundle.BundleIdentity
-	// Ends is why no earlier bundle was verified, or empty if there is none or enough were read.
+	// Ends is the reason why no earlier bundle was verified, or empty if there is none or enough were read.
 	Ends string
 	// Asked is true if the registry was read.
 	Asked bool

@@ -37,7 +37,7 @@ type Change struct {
 	// From is the last published version, and To the next one. Both are empty for none.
 	From string `json:"from,omitempty"`
 	To   string `json:"to,omitempty"`
-	// Held is why the runtimes do not get the requested version or wait for it, empty if they do.
+	// Held is the reason why the runtimes do not get the requested version or wait for it, empty if they do.
 	Held string `json:"held,omitempty"`
 	// Runtimes are the runtimes' ids, sorted.
 	Runtimes []string `json:"runtimes"`

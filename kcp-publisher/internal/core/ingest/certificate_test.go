@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestExpiryOfTheLastCertificateStaysRecorded: once it has expired, or the enrollment key is missing, bundles bring no
-// certificate.
+// TestExpiryOfTheLastCertificateStaysRecorded covers bundles without a certificate: it has expired, or the enrollment
+// key is missing.
 func TestExpiryOfTheLastCertificateStaysRecorded(t *testing.T) {
 	m := member(t)
 	enroll := trusttest.NewSigner(t)

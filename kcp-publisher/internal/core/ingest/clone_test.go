@@ -76,7 +76,7 @@ func TestTwoAgentsWithOneKeyAreFound(t *testing.T) {
 	}
 }
 
-// TestCloneRequestsNothingOfTheOriginal: the admin of a copy removes all modules there.
+// TestCloneRequestsNothingOfTheOriginal lets the admin of a copy remove all modules there.
 func TestCloneRequestsNothingOfTheOriginal(t *testing.T) {
 	var status v1beta2.KymaStatus
 	report := func(instance string, confirmed bool, modules ...v1beta2.Module) {

@@ -194,7 +194,8 @@ func TestDelayedReport(t *testing.T) {
 	}
 }
 
-// TestOmissionsOfAReportAreReported: neither a wish nor a module is gone because it did not fit.
+// TestOmissionsOfAReportAreReported checks that neither a requested nor an installed module counts as gone because the
+// report had no room for it.
 func TestOmissionsOfAReportAreReported(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Messages: true} })
 	status := s.status()

@@ -65,7 +65,7 @@ func TestGitRoleContainsAllVerbs(t *testing.T) {
 	}
 }
 
-// TestRevisionIncreasesWithTheSettings: the policy of an older chart must not count as complete.
+// TestRevisionIncreasesWithTheSettings exists because the policy of an older chart must not count as complete.
 func TestRevisionIncreasesWithTheSettings(t *testing.T) {
 	digests := []string{"becc0330", "5b9dfcb3"}
 	var keys strings.Builder
@@ -164,7 +164,8 @@ var exempt = map[string][]string{
 	},
 }
 
-// TestEverySettingIsRestrictedOrExempt: a new annotation, label or field of a Kyma needs a decision.
+// TestEverySettingIsRestrictedOrExempt fails for a new annotation, label or field of a Kyma until it is listed in one
+// of the two ways.
 func TestEverySettingIsRestrictedOrExempt(t *testing.T) {
 	restricted := map[string]bool{}
 	for _, s := range Settings {

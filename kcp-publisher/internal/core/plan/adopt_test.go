@@ -348,7 +348,7 @@ func TestRolloutOfAVersionSurvivesAnUnresolvedModule(t *testing.T) {
 	}
 }
 
-// TestRecordHasTheBundlesCommitAndCertificate: both are for people, who have no access to the registry.
+// TestRecordHasTheBundlesCommitAndCertificate checks two fields for operators without access to the registry.
 func TestRecordHasTheBundlesCommitAndCertificate(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	if record := last.Record(); record.Commit != "" || record.Certificate != nil {
@@ -378,7 +378,7 @@ func TestRecordHasTheBundlesCommitAndCertificate(t *testing.T) {
 	}
 }
 
-// TestRecordSurvivesTheLastBundle: the owner of the registry can delete it, or replace it.
+// TestRecordSurvivesTheLastBundle exists because the owner of the registry can delete it, or replace it.
 func TestRecordSurvivesTheLastBundle(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	last.Predicate.Removals = []string{"nats"}

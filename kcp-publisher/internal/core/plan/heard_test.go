@@ -44,8 +44,8 @@ func TestTimeOfTheLastReport(t *testing.T) {
 	}
 }
 
-// TestModuleOmittedFromAReportIsNotRemoved: a removal goes on until a report names all that is there, and no Kyma goes
-// before.
+// TestModuleOmittedFromAReportIsNotRemoved checks that a removal continues until a report lists all modules that exist,
+// and that no Kyma is deleted before.
 func TestModuleOmittedFromAReportIsNotRemoved(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Observed: &bundle.Observed{Digest: "sha256:newest"}}}
 	kyma := living("one")

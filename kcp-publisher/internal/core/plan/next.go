@@ -33,7 +33,7 @@ type Wanted struct {
 	Documents bundle.Documents
 	// Asked are the requested modules, resolved or not.
 	Asked []string
-	// Versions are those of Published.
+	// Versions are the versions of Published.
 	Versions map[string]string
 	// Agent is the agent's image in the settings, "" for none.
 	Agent string

@@ -247,7 +247,8 @@ func TestSequencesGrowAlsoWhenTheRegistryForgot(t *testing.T) {
 	}
 }
 
-// TestNewEpochRestartsSequences: a thief of a publisher's key may have used a sequence that no publisher can exceed.
+// TestNewEpochRestartsSequences exists because a thief of a publisher's key may have used a sequence that no publisher
+// can exceed.
 func TestNewEpochRestartsSequences(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1

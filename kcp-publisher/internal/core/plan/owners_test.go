@@ -204,7 +204,7 @@ func TestCertificateIsValidForItsKymaOnly(t *testing.T) {
 	}
 }
 
-// TestHandOverNeedsAnOperator: an author of a Kyma can write the annotation, and cannot make the proof.
+// TestHandOverNeedsAnOperator checks that an author of a Kyma, who can write the annotation, cannot create its proof.
 func TestHandOverNeedsAnOperator(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	proof := func(kyma *v1beta2.Kyma, at time.Time) string {
@@ -308,7 +308,7 @@ func TestContestNeedsANewerToken(t *testing.T) {
 	}
 }
 
-// TestRegistryRemembersTheOwner: the Kyma that a runtime enrolled with can be gone, and the control plane lost.
+// TestRegistryRemembersTheOwner covers a deleted Kyma of a runtime and a lost control plane.
 func TestRegistryRemembersTheOwner(t *testing.T) {
 	own := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestPreviewUsesTheConditionOfAReportingRuntime: the time in the status is noted once a day.
+// TestPreviewUsesTheConditionOfAReportingRuntime exists because the time in the status is updated only once a day.
 func TestPreviewUsesTheConditionOfAReportingRuntime(t *testing.T) {
 	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"},
 		Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Reason is why a runtime needs a new bundle, empty if it does not.
+// Reason is the reason why a runtime needs a new bundle, empty if it does not.
 type Reason string
 
 // The reasons for a new bundle. They are a label of a metric and a field in the output of `publish`: extend, do not

@@ -42,7 +42,7 @@ type Runtime struct {
 	// Installed are the modules in the runtime's last report, and Observed that report's bundle.
 	Installed []string
 	Observed  digest.Digest
-	// ObservedEpoch and ObservedSequence are those of that bundle, as reported.
+	// ObservedEpoch and ObservedSequence are the epoch and sequence of that bundle, as reported.
 	ObservedEpoch, ObservedSequence int64
 	// LeavesModulesOut is true if the report omits modules, so a module that is not in Installed can still exist.
 	LeavesModulesOut bool

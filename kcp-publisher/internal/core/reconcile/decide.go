@@ -68,14 +68,14 @@ const (
 	Down Result = "Down"
 )
 
-// HoldSettles is how long a change of the control plane may take before Kymas are held.
+// HoldSettles is the maximum duration of a change of the control plane before Kymas are held.
 const HoldSettles = 5 * time.Second
 
 // Facts are the input of a decision.
 type Facts struct {
 	// View: the catalog, the gates and the Watchers are known and belong together.
 	View bool
-	// Changing is how long the control plane has been changing, or has not been announced to a shard.
+	// Changing is the time for which the control plane has been changing, or has not been announced to a shard.
 	Changing time.Duration
 	// Deleted: the Kyma is being deleted. Finalizer: it has the publisher's finalizer.
 	Deleted, Finalizer bool

@@ -15,7 +15,7 @@ import (
 // deleted.
 type Removal struct{ Runtime, Module string }
 
-// Reason is why a removal waits.
+// Reason is the reason why a removal waits.
 type Reason string
 
 // The reasons of removals that wait. They are in the status of Kymas: extend, do not rename.
@@ -60,7 +60,7 @@ type Limits struct {
 	Percent, Count int
 	// PerModule limits the runtimes that lose one module. At least Count runtimes may lose it.
 	PerModule int
-	// Window is how long an allowed removal counts.
+	// Window is the time for which an allowed removal counts.
 	Window time.Duration
 }
 

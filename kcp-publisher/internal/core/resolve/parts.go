@@ -18,7 +18,7 @@ type Ref struct{ Component, Version, Template string }
 // Need is a component version whose content is needed.
 type Need struct {
 	Ref
-	// Descriptor is that of the ModuleTemplate, nil if it must be read from a repository.
+	// Descriptor is the descriptor in the ModuleTemplate, nil if it must be read from a repository.
 	Descriptor *ocm.Descriptor
 	// NamesItself: only the descriptor names the component.
 	NamesItself bool
@@ -36,9 +36,9 @@ func refOf(choice catalog.Choice) Ref {
 type Content struct {
 	// Install is the content to install.
 	Install Part
-	// Values are those of a chart, nil for none.
+	// Values are the values of a chart, nil for none.
 	Values *Part
-	// Checks are those that the module ships, nil for none.
+	// Checks are the checks that the module ships, nil for none.
 	Checks *Part
 	// Images are the references of all images of the component and its referenced components, sorted.
 	Images []string
@@ -80,9 +80,9 @@ const (
 type Selection struct {
 	Install ocm.Resource
 	Type    v1beta2.ImageSpecType
-	// Values are those of a chart, nil for none.
+	// Values are the values of a chart, nil for none.
 	Values *ocm.Resource
-	// Checks are those that the module ships, nil for none.
+	// Checks are the checks that the module ships, nil for none.
 	Checks *ocm.Resource
 }
 

@@ -11,8 +11,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// postponeSettles is how long a postponed runtime keeps its place: a bundle that the publisher was pushing when the
-// version was withdrawn is recorded in the Kyma by then.
+// postponeSettles is the time for which a postponed runtime keeps its place: a bundle that the publisher was pushing
+// when the version was withdrawn is recorded in the Kyma by then.
 const postponeSettles = time.Minute
 
 // grant lets further runtimes of started waves have the version, in the order of their places.

@@ -21,7 +21,8 @@ import (
 const (
 	// histories is the default number, all with a fixed seed.
 	histories = 5_000
-	// perHistory is how many run for each one that $KYMA_PULL_HISTORIES asks for: they are the cheapest of all histories.
+	// perHistory is the number of histories that run for each one that $KYMA_PULL_HISTORIES requests. They are cheaper
+	// than other histories.
 	perHistory = 10
 )
 

@@ -42,7 +42,7 @@ type member struct {
 	// unsure is true if the runtime looks silent, but another publisher may have received a report.
 	unsure bool
 	reason string // why it failed
-	// unchecked is why its checks are not Passed, empty if they are or none is required.
+	// unchecked is the reason why its checks are not Passed, empty if they are or none is required.
 	unchecked string
 }
 

@@ -38,7 +38,7 @@ type machine struct {
 	// In the runtime.
 	online bool
 	mood   v1beta2.State
-	// result is the one of the check that its agent measures, empty for none yet.
+	// result is the result of the check that its agent measures, empty before the first one.
 	result v1beta2.CheckResult
 	// old is true for an agent that does not support checks.
 	old bool

@@ -78,7 +78,7 @@ func Plan(in Input) []Outcome {
 // world is an indexed input.
 type world struct {
 	Input
-	// policies are those in effect, sorted by name.
+	// policies are the policies in effect, sorted by name.
 	policies []*fleet.PromotionPolicy
 	metas    map[string][]*v1beta2.ModuleReleaseMeta // by module
 	rollouts map[rollout.Track][]*fleet.Rollout

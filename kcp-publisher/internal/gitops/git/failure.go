@@ -10,7 +10,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// Cause is why a request to a repository failed.
+// Cause is the reason why a request to a repository failed.
 type Cause int
 
 // Causes.

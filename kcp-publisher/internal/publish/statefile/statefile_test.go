@@ -120,7 +120,8 @@ func TestStateFileCanBeALinkButNotAFolder(t *testing.T) {
 	}
 }
 
-// TestStateFileKeepsItsModeAndReadOnlyFilesStayUnchanged: a replacement file must not bypass the owner's permissions.
+// TestStateFileKeepsItsModeAndReadOnlyFilesStayUnchanged exists because a replacement file must not bypass the owner's
+// permissions.
 func TestStateFileKeepsItsModeAndReadOnlyFilesStayUnchanged(t *testing.T) {
 	dir := t.TempDir()
 	path, circle := filepath.Join(dir, "published.json"), filepath.Join(dir, "circle.json")

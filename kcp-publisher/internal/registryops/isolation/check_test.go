@@ -350,7 +350,7 @@ func TestTwoDifferentRuntimesAreRequired(t *testing.T) {
 	}
 }
 
-// TestCheckDeletesItsObjects: neither where everything is open, nor where nothing is.
+// TestCheckDeletesItsObjects checks both a registry that leaks everything and one that leaks nothing.
 func TestCheckDeletesItsObjects(t *testing.T) {
 	open := withOnePassword(t)
 	was := open.contents(t, "agent")
@@ -406,7 +406,8 @@ func (f *fixture) contents(t *testing.T, user string) map[string]string {
 	return all
 }
 
-// TestLeftoverOfAnEarlierCheckIsNotALeak: the registry leaked then, and keeps runtimes apart now.
+// TestLeftoverOfAnEarlierCheckIsNotALeak uses a registry that leaked during the earlier check and isolates runtimes
+// now.
 func TestLeftoverOfAnEarlierCheckIsNotALeak(t *testing.T) {
 	f := withTokens(t)
 	options := f.options(t, "a", "b")

@@ -138,7 +138,7 @@ func usage(t testing.TB) (heap, resident int64) {
 type costs struct {
 	heap, resident int64
 	goroutines     float64
-	// delivered is how long it took to notify all of them.
+	// delivered is the time that it took to notify all of them.
 	delivered time.Duration
 }
 

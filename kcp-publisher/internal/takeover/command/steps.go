@@ -24,7 +24,7 @@ import (
 type step struct {
 	Kyma string   `json:"kyma"`
 	Done []string `json:"done,omitempty"`
-	// Refused is why the step was not completed.
+	// Refused is the reason why the step was not completed.
 	Refused string `json:"refused,omitempty"`
 }
 

@@ -25,7 +25,8 @@ import (
 )
 
 const (
-	// Validity is how long a review is cached, which is also the longest time that a revoked right still applies.
+	// Validity is the time for which a review is cached, which is also the longest time that a revoked right still
+	// applies.
 	Validity = 10 * time.Second
 	// reviewTimeout limits the wait for a review.
 	reviewTimeout = 5 * time.Second

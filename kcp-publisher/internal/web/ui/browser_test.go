@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// patience is how long a browser may take for one step on a busy machine.
+// patience is the maximum time that a browser needs for one step on a busy machine.
 const patience = 2 * time.Minute
 
 // browser is a Chromium for one test.

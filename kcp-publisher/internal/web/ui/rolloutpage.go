@@ -122,7 +122,7 @@ type rolloutsPage struct {
 	Active, Ended []rolloutView
 	More          int
 	Trains        []train.View
-	// TrainsProblem is why the trains could not be read, or empty.
+	// TrainsProblem is the reason why the trains could not be read, or empty.
 	TrainsProblem string
 }
 

@@ -27,7 +27,7 @@ type snapshot struct {
 	worstFirst []int
 }
 
-// causeGroup is how many runtimes have the same first cause.
+// causeGroup is the number of runtimes that have the same first cause.
 type causeGroup struct {
 	Key       string
 	Health    fleet.Health

@@ -125,8 +125,8 @@ func TestEveryReportFits(t *testing.T) {
 	}
 }
 
-// TestFiveHundredModulesAreReported: signed, stored, read back and verified. Of modules with default CRs the objects
-// are left out, and nothing else.
+// TestFiveHundredModulesAreReported signs, stores, reads and verifies a report. The report omits only the objects of
+// modules with default CRs.
 func TestFiveHundredModulesAreReported(t *testing.T) {
 	signer, ctx := trusttest.NewSigner(t), t.Context()
 	folder, err := store.Open(store.LayoutScheme+filepath.Join(t.TempDir(), "registry"), nil)
@@ -207,7 +207,7 @@ func TestUrgentModulesAreReportedFirst(t *testing.T) {
 	}
 }
 
-// TestTwoManifestsOfOneModuleAreReportedOnce: a report that names a module twice is refused.
+// TestTwoManifestsOfOneModuleAreReportedOnce exists because a report that names a module twice is refused.
 func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
 	facts := crowd(2, 0, 0)
 	facts.Manifests[0].Labels[v1beta2.LabelModuleName], facts.Manifests[1].Labels[v1beta2.LabelModuleName] = "keda",
@@ -229,8 +229,8 @@ func TestLongControllerNameMatchesNoController(t *testing.T) {
 	}
 }
 
-// TestAdminCanReduceTooManyModules: the request of the runtime's Kyma arrives with any number of modules, so that an
-// admin can remove some.
+// TestAdminCanReduceTooManyModules checks that the request of the runtime's Kyma arrives with any number of modules, so
+// that an admin can remove some.
 func TestAdminCanReduceTooManyModules(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	for _, installed := range []int{200, 1000} {
