@@ -29,8 +29,8 @@ func ImageRelease(image string) string {
 	return ""
 }
 
-// AgentGoesBack reports whether the statement names the return of the agent from one image to another, by digest. A
-// replayed setting names another image than the one that runs.
+// AgentGoesBack reports whether the statement allows the agent to return from one image to another, by their digests. A
+// setting from an earlier bundle names another image than the running one.
 func (p Predicate) AgentGoesBack(from, to string) bool {
 	return slices.Contains(p.Rollback, Rollback{Module: AgentComponent, From: ImageDigest(from), To: ImageDigest(to)})
 }

@@ -115,7 +115,7 @@ func (r Resource) same(actual string) error {
 
 var hashes = map[crypto.Hash]digest.Algorithm{crypto.SHA256: digest.SHA256, crypto.SHA512: digest.SHA512}
 
-// cryptoHash parses the name of a hash algorithm. Old tools wrote it in lower case.
+// cryptoHash parses the name of a hash algorithm. Old tools wrote the name in lower case.
 func cryptoHash(algorithm string) (crypto.Hash, error) {
 	switch algorithm {
 	case "SHA-256", "sha256":

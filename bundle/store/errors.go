@@ -52,8 +52,8 @@ func Unavailable(err error) bool {
 	return errors.As(err, &connection)
 }
 
-// Ping returns an error if the registry of a store cannot be used now; other stores are always available. Its request
-// needs no rights, and a registry that refuses it is available.
+// Ping returns an error if the registry of a store cannot be used now; other stores are always available. The request
+// needs no rights. A registry that refuses it counts as available.
 func Ping(ctx context.Context, s Store) error {
 	registry, ok := s.(*Registry)
 	if !ok {

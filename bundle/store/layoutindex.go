@@ -62,8 +62,8 @@ func Batch(s Store) (flush func() error) {
 // minBatch is the smallest number of pending changes that are written as a batch.
 const minBatch = 256
 
-// enough reports whether the pending changes must be written. Writes of at least an eighth of the index make the cost
-// of a change independent of the size of the index.
+// enough reports whether the pending changes must be written. If each write contains at least an eighth of the index,
+// the cost of a change does not depend on the size of the index.
 func enough(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
 
 func (x *layoutIndex) path() string { return filepath.Join(x.dir, ocispec.ImageIndexFile) }
@@ -78,7 +78,7 @@ func (x *layoutIndex) ensure() error {
 	return x.write()
 }
 
-// change applies a change, at once or as part of a batch.
+// change changes the index, at once or as part of a batch.
 func (x *layoutIndex) change(c indexChange) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -46,9 +46,9 @@ func (e *PausedError) Error() string {
 		e.Until.UTC().Format(time.RFC3339))
 }
 
-// pauses follows the Retry-After of responses 429 and 503, for all requests of one client: until then it sends no
-// further request of the kind to that host. Reads and writes have pauses of their own, because registries limit them
-// separately and a full disk must not stop the reading of bundles.
+// pauses follows the Retry-After header of responses 429 and 503 for all requests of one client: until that time it
+// sends no further request of the same kind to that host. Reads and writes have separate pauses, because registries
+// limit them separately, and because a full disk must not stop the reading of bundles.
 type pauses struct {
 	http.RoundTripper
 	// patience is the longest time that a request waits for the end of a pause. A longer pause is a *PausedError.

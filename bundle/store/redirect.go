@@ -16,7 +16,7 @@ const maxRedirects = 3
 type RedirectError struct {
 	// From is the registry, or empty if it is not known; To is the target of the redirect.
 	From, To string
-	// Detail is the reason of the refusal.
+	// Detail is the reason for the refusal.
 	Detail string
 }
 

@@ -58,7 +58,7 @@ func (r *release) buildImages(ctx context.Context, scratch string) error {
 	return nil
 }
 
-// image makes the image of a program for one platform and puts it into the layout.
+// image builds the image of a program for one platform and adds it to the layout.
 func (r *release) image(
 	ctx context.Context, layout *oci.Store, scratch string, p platform, program string,
 ) (ocispec.Descriptor, error) {

@@ -154,7 +154,7 @@ func (c *Checker) fail(at time.Duration, invariant Invariant, format string, arg
 	c.violations = append(c.violations, Violation{at, invariant, fmt.Sprintf(format, args...)})
 }
 
-// check counts a check of an invariant, and records a violation if it does not hold.
+// check counts one evaluation of an invariant, and records a violation if the invariant does not hold.
 func (c *Checker) check(at time.Duration, invariant Invariant, holds bool, format string, args ...any) {
 	c.checks[invariant]++
 	if !holds {

@@ -350,7 +350,7 @@ func TestCheckerAllowsTwoLeadersForAWhile(t *testing.T) {
 	}
 }
 
-// A count that does not change while nothing vanishes would hide that nothing is checked.
+// If the count did not change, a checker that checks nothing would pass.
 func TestEveryCheckForDeletionsCounts(t *testing.T) {
 	c, _ := history()
 	before := c.Checks()[Kept]

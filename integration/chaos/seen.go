@@ -62,7 +62,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	s.pushed = &p
 }
 
-// remove records that a bundle removes a module.
+// remove records that a bundle removed a module.
 func (s *seen) remove(module string, p Push) {
 	if noted, removed := s.removed[module]; !removed || noted.before(p.Epoch, p.Sequence) {
 		s.removed[module] = p

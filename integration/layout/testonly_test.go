@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// testOnly are modules of go.mod that only tests and tools use. One go.mod keeps go test ./... and one set of versions;
+// testOnly are modules of go.mod that only tests and tools use. They stay in the same go.mod as the programs;
 // docs/adr/0053-one-module-for-programs-and-tests.md has the reasons.
 var testOnly = []string{
 	"github.com/chromedp/", "github.com/distribution/distribution/", "github.com/stretchr/testify",

@@ -34,7 +34,7 @@ type Version struct {
 	DefaultCR string
 	// UsesValues are the names of the runtime's values that it refers to, divided by commas.
 	UsesValues string
-	// Manager is the Deployment in kyma-system whose readiness is the module's, empty for none.
+	// Manager is the Deployment in kyma-system that decides whether the module is ready, empty for none.
 	Manager string
 	// RequiresDowntime lets an upgrade to this version wait for a maintenance window.
 	RequiresDowntime bool

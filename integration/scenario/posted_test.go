@@ -26,7 +26,7 @@ type postedEvents struct {
 	seen []string
 }
 
-// eventsWebhook starts a webhook, and returns flags with which a publisher posts only Events with some reasons to it.
+// eventsWebhook starts a webhook. With the returned flags, a publisher posts only Events with the given reasons to it.
 func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 	t.Helper()
 	posted := &postedEvents{reasons: reasons}

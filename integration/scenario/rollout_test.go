@@ -219,7 +219,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "it is paused", rolledOut(v1alpha1.RolloutPaused)))
 	f.Publisher().Kill()
 	must(t, f.StartPublisher())
-	// A module without a policy still moves: the restarted publisher works.
+	// A module without a policy gets its new version, so the restarted publisher works.
 	must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 	until(t, 60*time.Second, "the publisher publishes again", func() (bool, string) {
 		return witness.Has("mailer") == "1.1.0", fmt.Sprint(witness.History())

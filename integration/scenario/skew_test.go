@@ -21,8 +21,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// carried exports the runtime's newest bundle to a file, imports it, and carries the newest report back, with programs
-// of two versions. Then it exports the difference to that report. It retries if another bundle is published in between.
+// carried exports the runtime's newest bundle to a file, imports the file, and imports the newest report, with programs
+// of two versions. Then it exports only what that report lacks. It tries again if another bundle was published
+// meanwhile.
 func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are carried", func() (bool, string) {

@@ -38,7 +38,7 @@ func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 	}))
 }
 
-// becomePod makes the agent run as the Pod of an image.
+// becomePod makes the agent run as if it were in a Pod with an image.
 func becomePod(t *testing.T, r *fleet.Runtime, name, image string) {
 	t.Helper()
 	must(t, r.API.Create(t.Context(), &corev1.Pod{

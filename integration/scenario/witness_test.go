@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// witness reports whether an installed object was written, by its resource version, which every write changes.
+// witness reports whether an installed object was written since. Every write changes the resource version.
 func witness(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	config, err := settings(t.Context(), r)

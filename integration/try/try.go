@@ -130,7 +130,7 @@ func (a *attempt) run(ctx context.Context) []Verdict {
 	return verdicts
 }
 
-// leave closes the fleet, or restores a given one to its previous state.
+// leave closes the fleet. If the caller provided the fleet, leave restores its previous state.
 func (a *attempt) leave(ctx context.Context) error {
 	switch {
 	case a.options.Fleet != nil:

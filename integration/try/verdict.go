@@ -14,7 +14,7 @@ type Verdict struct {
 	Step string
 	// Checks describes the checks of the step.
 	Checks string
-	// Err is nil if all checks passed.
+	// Err returns nil if all checks passed.
 	Err  error
 	Took time.Duration
 }

@@ -154,7 +154,7 @@ func TestSelectorsHaveTheirOwnLeases(t *testing.T) {
 	}
 }
 
-// With the default source of the library, this panics or is a data race.
+// With the library's default source, this call panics or causes a data race.
 func TestJitterIsSafeForConcurrentUse(t *testing.T) {
 	f := parse(t)
 	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {

@@ -75,7 +75,7 @@ func (d Definition) Lacks(document []byte) (fields []string, served bool, err er
 	return nil, false, nil
 }
 
-// describes reports whether a published schema is of the kind.
+// describes reports whether a published schema belongs to the kind.
 func (d Definition) describes(schema map[string]any) bool {
 	kinds, _ := schema["x-kubernetes-group-version-kind"].([]any)
 	return slices.ContainsFunc(kinds, func(kind any) bool {

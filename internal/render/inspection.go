@@ -25,8 +25,8 @@ const (
 )
 
 // inspection reads every kustomization of an overlay before kustomize does. It refuses everything that kustomize would
-// fetch or run: kustomize clones and downloads as soon as it finds an address, which can look like a path. It accepts
-// only paths of files and folders in the content.
+// download or run. Kustomize downloads as soon as it finds an address, which can look like a path. It accepts only
+// paths of files and folders in the content.
 type inspection struct {
 	files tree
 	// builds is the number of kustomizations below each folder, 0 while the folder is being read.

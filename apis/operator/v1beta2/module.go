@@ -18,7 +18,7 @@ func (m *Manifest) Module() string {
 	return name
 }
 
-// ModuleLabel returns the module's name in the form for labels, Helm releases and field managers.
+// ModuleLabel returns the module's name in a form that labels, Helm releases and field managers can contain.
 func (m *Manifest) ModuleLabel() string {
 	if label := m.Labels[LabelModuleName]; label != "" {
 		return label

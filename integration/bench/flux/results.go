@@ -43,7 +43,7 @@ const (
 	percent
 )
 
-// rows are the table's, in order.
+// rows are the rows of the table, in order.
 var rows = []struct {
 	key, what string
 	unit      unit

@@ -108,7 +108,7 @@ func published(method, path string, status int) string {
 // arrivals are the times of each runtime's newest bundle.
 type arrivals map[string]time.Time
 
-// since counts the runtimes with a bundle after a time.
+// since returns the number of runtimes that got a bundle after a time.
 func (a arrivals) since(t time.Time) (n seen) {
 	for _, at := range a {
 		if !at.After(t) {

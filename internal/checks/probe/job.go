@@ -126,7 +126,7 @@ func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 	}, nil
 }
 
-// createJob creates the Job. One that an interrupted measurement left is deleted first.
+// createJob creates the Job. It first deletes a Job that an interrupted measurement left behind.
 func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
 	fresh := job.DeepCopy()
 	err := p.cluster.Create(ctx, job)

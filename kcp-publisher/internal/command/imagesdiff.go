@@ -57,7 +57,7 @@ func pointInTime(flag, text string) (time.Time, error) {
 		cli.Usage(fmt.Errorf("%s %q: want a time such as 2026-11-01 or 2026-11-01T08:00:00Z", flag, text))
 }
 
-// compare prints the difference between the images of two times, by the bundles that were published.
+// compare prints the differences between the images of two times, according to the published bundles.
 func (f *imagesFlags) compare(
 	ctx context.Context, out io.Writer, options export.Options, kymas []v1beta2.Kyma, p period,
 ) error {

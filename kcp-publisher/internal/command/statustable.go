@@ -24,13 +24,13 @@ import (
 )
 
 const (
-	// maxReadEach is the number of Kymas that are read one by one at most, within the client's rate limits.
+	// maxReadEach is the maximum number of Kymas that are read one by one, which the client's rate limit allows.
 	maxReadEach = 200
 	// readersOfKymas is the number of concurrent reads.
 	readersOfKymas = 8
 )
 
-// newTableClient returns a client that requests Kymas as tables.
+// newTableClient returns a client that requests Kymas in the form of tables.
 func newTableClient(config *rest.Config) (rest.Interface, error) {
 	scheme, err := newScheme()
 	if err != nil {

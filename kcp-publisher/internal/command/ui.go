@@ -194,7 +194,7 @@ func (f *uiFlags) handler(
 	return local, nil
 }
 
-// contents finds the images that the modules of bundles list, and renders nothing.
+// contents finds the images that the modules of bundles list. It does not render charts.
 func (f *uiFlags) contents(
 	ctx context.Context, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {

@@ -23,8 +23,9 @@ const adversaryHistories = 250
 // histories are random histories with a seed.
 type histories struct{ seed, count uint64 }
 
-// historiesToRun returns the random histories of a test by name. By default all have a fixed seed, so each run tries
-// the same ones. The long suite sets $KYMA_PULL_HISTORIES to a number of them, and gives half of these a fresh seed.
+// historiesToRun returns the seeds of the random histories of a test, by name. By default all seeds are fixed, so each
+// run tries the same histories. The long suite sets $KYMA_PULL_HISTORIES to the number of histories; half of them then
+// have fresh seeds.
 func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories {
 	t.Helper()
 	asked := os.Getenv("KYMA_PULL_HISTORIES")

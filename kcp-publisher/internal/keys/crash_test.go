@@ -432,7 +432,7 @@ func wantInForce(t *testing.T, err error, cause string) {
 	}
 }
 
-// TestChangeThatCannotBeSyncedIsInEffect has a folder that cannot be synchronized after the change.
+// TestChangeThatCannotBeSyncedIsInEffect uses a folder that cannot be synchronized after the change.
 func TestChangeThatCannotBeSyncedIsInEffect(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))

@@ -22,7 +22,7 @@ const (
 	Next State = "Next"
 	// Accepted: the key no longer signs, but its signatures are accepted.
 	Accepted State = "Accepted"
-	// NotListed: the key would sign, but the root does not list it, so agents refuse its signatures.
+	// NotListed is true if the root does not list a key in use, so that agents refuse its signatures.
 	NotListed State = "NotListed"
 	// Expired: the key belongs to an expired root of trust, so agents refuse new signatures.
 	Expired State = "Expired"

@@ -73,8 +73,8 @@ func (k *Keys) fit(now time.Time) error {
 }
 
 // CheckNewest decides whether the root of these keys is the latest in a store. Agents follow a newer root, which may
-// not list these keys. The error is a *refusal.Error, or the store could not be read. A root that does not follow this
-// one is ignored, as agents do.
+// not list these keys. The error is a *refusal.Error, or the one from reading the store. Like agents, it ignores a root
+// that does not follow this one.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a folder that is not a layout yet has no roots

@@ -204,7 +204,7 @@ func (p *Publisher) Rests(
 	if d.reason != "" || d.adopted.Kept() == nil || d.adopted.Deviation != nil {
 		return false, nil
 	}
-	// The next Publish does not read the registry again, so the shared documents are checked here.
+	// The shared documents are checked here, because the next Publish does not read the registry again.
 	if err := p.keepShared(ctx, d.outcome.Checked, d.resolved.documents); err != nil {
 		return false, err
 	}

@@ -18,7 +18,8 @@ import (
 // minRound is the minimum time until a round that no event starts.
 const minRound = 10 * time.Millisecond
 
-// nextRound returns the time until the next round: until the next poll, or the shortest of the others that is above 0.
+// nextRound returns the time until the next round: the time until the next poll, or the shortest of the other times
+// above 0.
 func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {

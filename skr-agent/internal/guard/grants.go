@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// grants finds roles that would make others operators of the agent. The admission policies admit every account that
-// may change the resource agents.kyma-pull.dev. Kubernetes adds a ClusterRole with a label
-// rbac.authorization.k8s.io/aggregate-to-* to the rights of all holders of view, edit or admin.
+// grants finds roles that would give other accounts the rights of the agent's operators. The admission policies admit
+// every account that may change the resource agents.kyma-pull.dev. Kubernetes adds the rights of a ClusterRole with a
+// label rbac.authorization.k8s.io/aggregate-to-* to the role view, edit or admin.
 func grants(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	if k.Group != rbacGroup {

@@ -65,8 +65,8 @@ func caHolders(o *unstructured.Unstructured) []map[string]any {
 	return holders
 }
 
-// isPlaceholder reports whether a CA bundle holds no certificate: generators write such values for an injector to
-// replace, for example Cg==, which is a line break.
+// isPlaceholder reports whether a CA bundle contains no certificate. Generators write such values, for example Cg== (a
+// line break), and an injector replaces them.
 func isPlaceholder(bundle string) bool {
 	decoded, err := base64.StdEncoding.DecodeString(bundle)
 	if err != nil {

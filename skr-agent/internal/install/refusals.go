@@ -137,8 +137,8 @@ func (i *Installer) tryOut(ctx context.Context, m *v1beta2.Manifest, known *memo
 	return i.dryRun(ctx, m, known, p)
 }
 
-// dryRun checks with the API server a version that replaces another one, before any of it is written. A refused upgrade
-// changes nothing.
+// dryRun sends the objects of an upgrade to the API server as a dry run, before the first object is written. So a
+// refused upgrade changes nothing.
 func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
 	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := told != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable}, told.Reason)

@@ -359,9 +359,9 @@ func (i *Installer) userObjects(ctx context.Context, m *v1beta2.Manifest, mine [
 	return found, nil
 }
 
-// instances names objects of a definition, a few of them, except those to ignore. They are listed in the version that
-// they are stored in, which needs no conversion, or else in another one that is served. Objects that cannot be listed
-// count as objects.
+// instances returns the names of a few custom resources of a definition, without those to ignore. It lists them in the
+// stored version, which needs no conversion, or otherwise in another served version. Objects that cannot be listed
+// count as existing.
 func (a *actor) instances(
 	ctx context.Context, crd v1beta2.Resource, ignore func(key, *metav1.PartialObjectMetadata) bool,
 ) ([]string, error) {

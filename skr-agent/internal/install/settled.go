@@ -47,7 +47,8 @@ func ownFieldsOf(entries []metav1.ManagedFieldsEntry, manager string) ownFields 
 	return own
 }
 
-// settled is an object that is as its content has it, for as long as its watch shows the same own fields.
+// settled is an object that matches the module's content, as long as its watch shows the same values of the agent's
+// fields.
 type settled struct {
 	content [sha256.Size]byte
 	own     ownFields

@@ -191,7 +191,7 @@ func (p *Puller) Trusted() bundle.Trust {
 }
 
 // pull reads the location in use and accepts a newer bundle. It reports whether the bundle in force changed. The error
-// is a *bundle.Refusal, or that of reading the registry. Both keep the bundle in force.
+// is a *bundle.Refusal, or the one from reading the registry. In both cases the bundle in force stays.
 func (p *Puller) pull(ctx context.Context) (bool, error) {
 	if err := p.followRoot(ctx); err != nil {
 		return false, err

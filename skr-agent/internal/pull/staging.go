@@ -22,7 +22,7 @@ const (
 	stageBytes   = 4 << 20
 )
 
-// errWaiting is the reason of a module whose content is not fetched yet.
+// errWaiting is the problem of a module whose content is not fetched yet.
 var errWaiting = errors.New("its content is being fetched")
 
 // Staging stores the content of every module of a state in several calls. One goroutine uses it.

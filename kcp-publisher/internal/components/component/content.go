@@ -130,7 +130,8 @@ func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) 
 	return covered(ctx, resource, located{Content: contentIn(name, layer), from: repository})
 }
 
-// layer finds a layer of the component version. That of an inline descriptor can be in any repository of the component.
+// layer finds a layer of the component version. If the descriptor is inline, the layer can be in any repository of the
+// component.
 func (r *Reader) layer(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {

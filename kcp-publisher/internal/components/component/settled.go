@@ -33,7 +33,7 @@ type state struct {
 	copied time.Time
 }
 
-// settle returns the place from which runtimes read a content, and stores the content for them if necessary.
+// settle returns the repository from which runtimes read a content, and copies the content there if necessary.
 func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	s := r.remembered(c, resource, place)
 	s.mu.Lock()

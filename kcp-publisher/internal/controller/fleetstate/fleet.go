@@ -128,7 +128,7 @@ func (f *Fleet) Failing() int {
 	return f.failing
 }
 
-// Wait returns how long the registry must not be used for a runtime.
+// Wait returns the time for which the registry must not be used for a runtime.
 func (f *Fleet) Wait(key Key, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -45,7 +45,7 @@ type Replica struct {
 	began   time.Time
 }
 
-// NeedLeaderElection returns false, because every replica takes its share.
+// NeedLeaderElection returns false, because every replica works on its shards.
 func (r *Replica) NeedLeaderElection() bool { return false }
 
 // Start acquires, runs and releases parts of the publisher's work (shards and the planner) until ctx ends. It returns

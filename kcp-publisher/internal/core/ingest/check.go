@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// Check returns an error that names the field if the runtime's Kyma or modules cannot become a status. Callers check a
-// report before they store or resolve any part of it.
+// Check returns an error that names the field if the runtime's Kyma or modules cannot be recorded in the status.
+// Callers check a report before they store or resolve any part of it.
 func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	var spec *v1beta2.KymaSpec
 	if report.Kyma != nil {

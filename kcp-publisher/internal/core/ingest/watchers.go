@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// watchers sets the condition for Watchers while there are any. The state of an older report stays until the runtime
-// reports the newest bundle.
+// watchers sets the condition about Watchers if the runtime has any. The condition keeps the state of an older report
+// until the runtime reports the newest bundle.
 func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Published == nil {
 		return

@@ -119,7 +119,7 @@ func (r *Runtime) lastReport() silence.LastReport {
 func (p *plan) stand(m *member, r *Runtime) {
 	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.situation.Now)
 	quiet := state == silence.Never || state == silence.Silent
-	// A rollout neither goes on without a runtime that may report, nor gives it a version.
+	// A rollout waits for a runtime whose report may exist, and gives it no version.
 	m.unsure = state == silence.Uncertain
 	m.touched = r.Given != nil && r.Given.Rollout == p.name
 	switch {
@@ -154,8 +154,8 @@ func (r *Runtime) wasReady() bool {
 	return r.Given == nil || r.Given.Ready || r.Current && r.State == v1beta2.StateReady
 }
 
-// newer reports whether a version is newer than the promoted one. The last good version, which most runtimes have, is
-// compared once.
+// newer reports whether a version is newer than the promoted one. The last good version, which most runtimes have, was
+// compared before.
 func (p *plan) newer(version string) bool {
 	if version == p.spec.From {
 		return p.downwards

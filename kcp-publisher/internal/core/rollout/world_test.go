@@ -45,7 +45,7 @@ type machine struct {
 	// In the registry: it refuses bundles for this runtime.
 	refuses      bool
 	refusedSince time.Time
-	// The actual events, for the checks: the rollout that gave the version, and the versions that were ready.
+	// What actually happened, for the checks: the rollout that gave the version, and the versions that were ready.
 	givenBy string
 	bundles map[int]string // rollout and version by digest
 	readyBy map[string]bool

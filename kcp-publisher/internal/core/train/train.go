@@ -44,7 +44,7 @@ type Promotion struct {
 	Meta string `json:"meta"`
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Had is the version that the channel To has, Version the one that it gets.
+	// Had is the current version of the channel To, and Version the one that it gets.
 	Had     string `json:"had"`
 	Version string `json:"version"`
 	// ByCommand is true if the publisher must not edit the ModuleReleaseMeta.

@@ -115,7 +115,7 @@ func item(channels *yaml.Node, channel string) *yaml.Node {
 	return nil
 }
 
-// editor holds the lines of a file with their line ends.
+// editor contains the lines of a file with their line endings.
 type editor struct{ lines []string }
 
 func (e *editor) replace(version *yaml.Node, p *Promotion) error {

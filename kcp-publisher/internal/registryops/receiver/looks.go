@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Limits of looks that notifications cause: one per lookInterval for one runtime, and a rate for all runtimes together,
-// in the order of the notifications. A runtime that reports more often costs no more. Polls cover runtimes that wait
-// longer than the poll interval.
+// Limits of the reads that notifications cause: one per lookInterval for one runtime, and a rate for all runtimes
+// together, in the order of the notifications. A runtime that reports more often costs no more. Polls cover runtimes
+// that wait longer than the poll interval.
 const (
 	lookInterval   = 2 * time.Second
 	looksPerSecond = 200

@@ -81,8 +81,8 @@ func (p Policy) overlap(module pattern) (area, reason string) {
 	return "", ""
 }
 
-// Grant returns the part of the requested access that the user can have. As the specification requires, it leaves out
-// the rest silently.
+// Grant returns the part of the requested access that the user can have. As the specification requires, it omits the
+// rest without an error.
 func (p Policy) Grant(user string, asked []Access) []Access {
 	granted := []Access{}
 	for _, a := range asked {

@@ -258,7 +258,7 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 		t.Error("it is not paused")
 	}
 
-	// Waves fill while one looks.
+	// The waves make progress while the page is open.
 	changed := sampleFleet(100, false)
 	changed.Rollouts[0].Status.Waves[1].Updated = 91
 	s.source.put(changed)
