@@ -11,7 +11,7 @@ import (
 // CheckRun requests one measurement of checks in a runtime, outside of a rollout. The measurement changes nothing: it
 // starts no Job and counts for no wave.
 type CheckRun struct {
-	// ID identifies the request. The agent's result has the same.
+	// ID identifies the request. The agent's result has the same ID.
 	ID string `json:"id"`
 	// Module is the module whose rights the measurement uses, and that ships checks without a kind.
 	Module string `json:"module"`

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// WishDigest returns the digest of a Kyma's request. Equivalent specs have the same digest: with or without defaults,
-// and in any order of modules, which the API keeps as a map.
+// WishDigest returns the digest of a Kyma's request. Specs that differ only in defaults or in the order of modules have
+// the same digest, because the API treats the modules as a map.
 func WishDigest(spec v1beta2.KymaSpec) digest.Digest {
 	spec.Modules = slices.Clone(spec.Modules)
 	for i := range spec.Modules {

@@ -32,8 +32,8 @@ func (d *Digest) Covered() bool {
 		d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
 }
 
-// OfArtifact reports whether the digest is the digest of an OCI manifest. For a blob that contains the artifact, it
-// covers only the artifact and not the rest of the blob.
+// OfArtifact reports whether the digest is the digest of an OCI manifest. If a blob contains the artifact, the digest
+// does not cover the rest of the blob.
 func (d *Digest) OfArtifact() bool {
 	return d.Covered() &&
 		(d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)

@@ -163,7 +163,8 @@ func normalSource(s Source) map[string]any {
 	return m
 }
 
-// normalReference keeps all labels, signed or not: the official tool's rule for them has the wrong field name.
+// normalReference keeps all labels, signed or not, as the official tool does: its rule for them has the wrong field
+// name.
 func normalReference(r Reference) map[string]any { return referenceMap(r) }
 
 // normalReferenceV1 keeps only signed labels.

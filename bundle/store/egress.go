@@ -142,7 +142,7 @@ func (e *egress) proxied(request *http.Request) bool {
 	return err == nil && proxy != nil
 }
 
-// transport returns the connections to these kinds of addresses.
+// transport returns the transport that connects only to the allowed kinds of addresses.
 func (e *egress) transport(allowed reach) *http.Transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()

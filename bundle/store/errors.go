@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// ErrNotFound means that a reference does not exist. It is not an empty bundle: nothing follows from it.
+// ErrNotFound means that a reference does not exist. A missing reference does not mean an empty bundle.
 var ErrNotFound = errdef.ErrNotFound
 
 // NotFound returns an error of a registry, wrapping ErrNotFound if the error is a 404.

@@ -15,7 +15,7 @@ import (
 
 // Store keeps OCI repositories below one location.
 type Store interface {
-	// String returns the location in the form that Open takes.
+	// String returns the location in the form that Open parses.
 	fmt.Stringer
 	// Name returns the full name of a repository of the store, as in bundle.Content.
 	Name(repository string) string

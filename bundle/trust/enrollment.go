@@ -20,7 +20,7 @@ type TokenSecret []byte
 // stay valid, so that a secret can be replaced while its tokens are in use.
 type TokenSecrets []TokenSecret
 
-// errNoTokenSecret is returned where a token is needed and the key folder has no secret for it.
+// errNoTokenSecret means that the key folder has no secret for a token.
 var errNoTokenSecret = errors.New("the token secret is missing")
 
 // Issue derives a token from the newest secret that names no Kyma, as versions before 0.1.0 did.

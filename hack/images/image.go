@@ -21,7 +21,7 @@ import (
 
 // Options configure an image.
 type Options struct {
-	// Name is the program's, which lies in the root folder.
+	// Name is the name of the program, which the image has in its root folder.
 	Name string
 	// Reference is HOST/PATH:TAG.
 	Reference, Version string

@@ -98,7 +98,7 @@ func flagsOf(source string) []string {
 	return slices.Compact(names)
 }
 
-// unnamed returns the names that a page does not contain in that form.
+// unnamed returns the names that a page does not contain in this form.
 func unnamed(page string, names []string, form string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.Contains(page, fmt.Sprintf(form, name))

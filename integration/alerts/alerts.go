@@ -65,7 +65,7 @@ func Read(path string) ([]Alert, error) {
 	return all, nil
 }
 
-// Promtool runs promtool, and builds it first where it is not there.
+// Promtool runs promtool, and builds it first if it does not exist.
 func Promtool(ctx context.Context, args ...string) error {
 	path, err := assets.EnsurePromtool(ctx, os.Stderr)
 	if err != nil {

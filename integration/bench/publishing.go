@@ -87,8 +87,8 @@ func publishing(ctx context.Context) ([]result, error) {
 
 func id(i int) string { return fmt.Sprintf("runtime-%04d", i) }
 
-// untilRecorded waits until every Kyma's status names a bundle with this version. It reads rarely, because its own
-// reads cost time.
+// untilRecorded waits until every Kyma's status names a bundle with this version. It reads seldom, because its reads
+// affect the measurement.
 func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	next := time.Now()
 	recorded := 0

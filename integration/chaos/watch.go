@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// looking is the interval of the checks that do not depend on the registry.
+// looking is the interval between checks that do not depend on the registry.
 const looking = 500 * time.Millisecond
 
 // watch checks the fleet until ctx ends, and restarts programs that ended.

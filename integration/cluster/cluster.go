@@ -28,8 +28,8 @@ type Options struct {
 	Workloads bool
 	// Progress gets a line for each step that takes long; nil for none.
 	Progress io.Writer
-	// CRDs are installed and served before Start returns: every YAML file anywhere in them, such as charts.AgentCRDs or an
-	// os.DirFS. A cluster of a pool that has some has those of both charts.
+	// CRDs are file systems whose YAML files are installed and served before Start returns, such as charts.AgentCRDs or an
+	// os.DirFS. A cluster of a pool with CRDs has the CRDs of both charts.
 	CRDs []fs.FS
 	// Durable makes etcd sync its writes to disk, as benchmarks want it and tests do not need it.
 	Durable bool

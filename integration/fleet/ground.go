@@ -62,7 +62,8 @@ type Program interface {
 
 // Link is a runtime's own connection to the registry, on a ground that has one for each runtime.
 type Link interface {
-	// Cut drops all traffic from now on. It refuses no connection, so the registry is silent for the agent.
+	// Cut drops all traffic from now on. It does not refuse connections, so the agent waits for a registry that does not
+	// respond.
 	Cut(ctx context.Context) error
 	// Impair drops a part of the traffic and delays or slows the rest. It returns a description.
 	Impair(ctx context.Context) (string, error)

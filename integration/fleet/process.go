@@ -229,7 +229,8 @@ type Binaries struct{ Publisher, Agent string }
 // once.
 const EnvPrograms = "KYMA_PULL_PROGRAMS"
 
-// Build builds the two programs once per process, or returns those of the folder in the environment.
+// Build returns the paths of the two programs: those in the folder that the environment names, or ones that it builds
+// once per process.
 var Build = sync.OnceValues(func() (Binaries, error) {
 	if dir := os.Getenv(EnvPrograms); dir != "" {
 		built := Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}

@@ -23,7 +23,8 @@ func docker(ctx context.Context, args ...string) (string, error) {
 	return run(ctx, exec.CommandContext(ctx, "docker", args...))
 }
 
-// run runs a command and returns its output, even if it failed. The error contains its error output.
+// run runs a command and returns its output, even if it failed. The error contains the text that the command wrote to
+// stderr.
 func run(ctx context.Context, cmd *exec.Cmd) (string, error) {
 	var out, problems bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &problems

@@ -72,7 +72,7 @@ func (p *pod) kill(ctx context.Context, container string) error {
 	if err != nil {
 		return err
 	}
-	// kill(1) would interpret other text as a group of processes.
+	// kill(1) would treat other text as a process group.
 	if pid, err := strconv.Atoi(said); err != nil || pid <= 1 {
 		return fmt.Errorf("container %s of %s has no process that could be killed: %q", container, p.deployment, said)
 	}

@@ -51,7 +51,7 @@ func Definitions(program string) string {
 //go:embed prerequisites.yaml
 var prerequisites []byte
 
-// certificates is the namespace of the certificates' Secrets.
+// certificates is the namespace of the Secrets with certificates.
 const certificates = "istio-system"
 
 // Prepare creates the prerequisites of lifecycle-manager in a control plane.

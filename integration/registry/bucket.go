@@ -120,7 +120,7 @@ func (b *Bucket) Stop() error {
 	return err
 }
 
-// Resume starts it again at the same address.
+// Resume starts the registry again at the same address.
 func (b *Bucket) Resume(ctx context.Context) (err error) {
 	b.gateway, err = b.start(ctx, os.Getenv(EnvVersitygw), b.Gateway, "--access", accessKey, "--secret", secretKey,
 		"--port", b.Gateway, "--quiet",

@@ -33,7 +33,7 @@ import (
 type Options struct {
 	// Dir keeps the data; empty makes a folder that Close removes.
 	Dir string
-	// Port on the loopback address; 0 takes a free one.
+	// Port is the port on the loopback address; 0 selects a free one.
 	Port int
 	// TLS serves HTTPS with a certificate of a CA made at the start (CA).
 	TLS bool

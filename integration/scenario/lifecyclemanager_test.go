@@ -186,7 +186,7 @@ func (l landscapeOf) untilAdopted(modules int) {
 	})
 }
 
-// running returns the version of the scaler in a runtime.
+// running returns the version of module scaler in a runtime.
 func (l landscapeOf) running(r *fleet.Runtime) string {
 	l.t.Helper()
 	_, version, _ := strings.Cut(deploymentOf(l.t, r, "scaler-manager").Spec.Template.Spec.Containers[0].Image, ":")

@@ -33,7 +33,7 @@ webhooks:
   namespaceSelector: {matchExpressions: [%s]}
 `
 
-// labelsHome is a module's Namespace object that labels the agent's namespace.
+// labelsHome is a Namespace object in a module's content that adds a label to the agent's namespace.
 func labelsHome(labels string) string {
 	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + labels + "}}\n"
 }

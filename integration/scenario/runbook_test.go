@@ -182,7 +182,7 @@ func rootIn(t *testing.T, keys string) trust.Root {
 	return root
 }
 
-// checkStep runs a check until it succeeds, because a change needs a moment to arrive.
+// checkStep runs a check until it succeeds, because a change takes effect with a delay.
 func checkStep(t *testing.T, s shell, step guides.Block) {
 	t.Helper()
 	until(t, 2*time.Minute, "the check of "+step.Section+" succeeds", func() (bool, string) {

@@ -18,7 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// TestPublishRemembersItsBundle has the registry's owner restore an old bundle between two runs of `publish`.
+// TestPublishRemembersItsBundle restores an old bundle in the registry between two runs of `publish`, as the registry's
+// owner could.
 func TestPublishRemembersItsBundle(t *testing.T) {
 	besideOthers(t)
 	ctx := t.Context()

@@ -259,8 +259,8 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	}
 }
 
-// isLifecycleManagers checks that lifecycle-manager continues with a Kyma: its status has the entry of a module, and
-// nothing of the publisher.
+// isLifecycleManagers checks that lifecycle-manager manages a Kyma again: its status lists a module, and has nothing of
+// the publisher.
 func (l landscapeOf) isLifecycleManagers(kyma *v1beta2.Kyma, module, version string) {
 	l.t.Helper()
 	s := kyma.Status

@@ -228,7 +228,7 @@ func (l *Lease) age() time.Duration {
 
 // Held returns nil while no other process can hold the lease. A process that was suspended or cut off from the API
 // server does not notice immediately that it lost the lease. It must call Held before it writes to a server that
-// accepts two writers, such as a registry. A nil Lease, without leader election, is always held.
+// accepts two writers, such as a registry. A nil Lease stands for no leader election, and is always held.
 func (l *Lease) Held() error {
 	if l != nil && l.age() > l.election.Lease-inFlight {
 		return errExpired

@@ -26,7 +26,8 @@ func (m *Manifest) ModuleLabel() string {
 	return m.Name
 }
 
-// IsRemoved reports whether a bundle wants the Manifest deleted: it removes the module, or stops managing it.
+// IsRemoved reports whether the bundle requests the deletion of the Manifest: it removes the module, or stops managing
+// it.
 func (m *Manifest) IsRemoved() bool {
 	return m.Annotations[AnnotationRemoval] == True || m.Annotations[AnnotationUnmanaged] == True
 }

@@ -41,7 +41,7 @@ type agents struct {
 }
 
 const (
-	// atOnce limits the agents that work at the same time. In production each has its own machine.
+	// atOnce limits the agents that work at the same time. In production, each agent has its own machine.
 	atOnce = 64
 	// jitter is the variation of agents' intervals, as by default.
 	jitter = 0.1

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The host name in a request identifies its sender. Both names lead to this machine.
+// The host name in a request identifies its sender. Both names resolve to this machine.
 const (
 	publisherHost = "127.0.0.1"
 	agentsHost    = "localhost"

@@ -161,8 +161,8 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// selected returns the runtimes to enroll. Runtimes that are named need no control plane: their Kymas may not exist
-// yet.
+// selected returns the runtimes to enroll. If names are given, it does not read the control plane: the Kymas may not
+// exist yet.
 func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, error) {
 	var all []enrolled
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(args))) {

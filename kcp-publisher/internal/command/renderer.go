@@ -13,7 +13,7 @@ import (
 // renderingFlags select how modules are rendered to find the images that they use.
 type renderingFlags struct{ renderer, kubernetes string }
 
-// noRenderer is the value of --renderer for images that modules list only.
+// noRenderer is the value of --renderer that uses only the images that modules list.
 const noRenderer = "none"
 
 // add adds the flags; when is the condition under which they have an effect.

@@ -157,7 +157,7 @@ func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
 	}
 }
 
-// A Kyma that fails after the table was created must not be counted as healthy.
+// A Kyma that becomes unhealthy after the table was created must not count as healthy.
 func TestStatusSeesAKymaThatFailsDuringTheRead(t *testing.T) {
 	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
 		if i < 2*readersOfKymas {

@@ -127,7 +127,7 @@ func several(n int, what string) string {
 type group struct {
 	health fleet.Health
 	names  []string
-	// cause is the cause of the first runtime.
+	// cause is the cause that the first runtime of the group has.
 	cause fleet.Cause
 }
 

@@ -32,7 +32,7 @@ func newResume() *cobra.Command {
 	return cmd
 }
 
-// changeRuntimes makes a command that applies an action to the selected runtimes.
+// changeRuntimes returns a command that applies an action to the selected runtimes.
 func changeRuntimes(verb, short string, action func() actions.Runtime) *cobra.Command {
 	var selected targets
 	cmd := &cobra.Command{

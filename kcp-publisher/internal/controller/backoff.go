@@ -40,7 +40,7 @@ func (b *registryBackoff) wait(kyma types.NamespacedName, now time.Time) time.Du
 }
 
 // failed records a failed registry request for a runtime, and returns the delay. all is true if the registry itself is
-// down: then all runtimes wait, and failures during one wait count once.
+// unavailable: then all runtimes wait, and all failures during one wait count as one.
 func (b *registryBackoff) failed(
 	ctx context.Context, kyma types.NamespacedName, now time.Time, err error,
 ) (wait time.Duration, all bool) {

@@ -109,8 +109,8 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if same && c.seen.Load() == ended {
 		return ctrl.Result{}, nil
 	}
-	// After a change, even an equal catalog is a new snapshot, so that no Kyma is resolved with the gates from before
-	// that change.
+	// After a change, even an equal catalog is a new snapshot. Otherwise Kymas would be resolved with the gates from
+	// before the change.
 	c.snapshot.Store(next)
 	c.seen.Store(ended)
 	mandatoryModules.Set(float64(len(next.Mandatory())))

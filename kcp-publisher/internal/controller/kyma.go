@@ -40,7 +40,7 @@ type Kymas struct {
 	// Rules are the rules that do not change while the publisher runs: settings, maintenance and the allowed silence.
 	Rules      plan.Rules
 	Signatures SignatureKeys
-	// Source returns the commit of the control plane, or nil. It is nil itself if no repository is followed.
+	// Source returns the commit that the control plane has, or nil. The function is nil if no repository is followed.
 	Source   func() *bundle.Source
 	Watchers Watchers
 	Rollouts Rollouts

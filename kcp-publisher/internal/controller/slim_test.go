@@ -91,7 +91,7 @@ func reportOfTwenty(k *v1beta2.Kyma) bundle.AcceptedReport {
 	return r
 }
 
-// decoded returns a value as a decoder creates it, without shared parts.
+// decoded returns a copy of a value without shared parts, as a decoder creates it.
 func decoded[T any](t testing.TB, value T) T {
 	t.Helper()
 	text, err := json.Marshal(value)

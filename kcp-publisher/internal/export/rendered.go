@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Rendering returns the images that a module uses, as references.
+// Rendering returns the references of the images that a module uses.
 type Rendering func(context.Context, airgap.UsedQuestion) ([]string, error)
 
 // maxUsedImages limits the unlisted images of one module to several times the number of the largest known module.

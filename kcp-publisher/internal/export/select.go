@@ -31,7 +31,7 @@ type need struct {
 	repository string
 	// reference is the blob's name in the file, or empty for a blob that a manifest names.
 	reference string
-	// always exports the blob even to runtimes that already have it: the bundles of the file themselves.
+	// always is true for the bundles of the file: they are exported even if the runtimes already have them.
 	always bool
 }
 

@@ -22,7 +22,7 @@ const (
 	Next State = "Next"
 	// Accepted: the key no longer signs, but its signatures are accepted.
 	Accepted State = "Accepted"
-	// NotListed is true if the root does not list a key in use, so that agents refuse its signatures.
+	// NotListed means that the root does not list the key, so that agents refuse its signatures.
 	NotListed State = "NotListed"
 	// Expired: the key belongs to an expired root of trust, so agents refuse new signatures.
 	Expired State = "Expired"

@@ -69,7 +69,7 @@ func (p *Publisher) stored(
 	if known == nil {
 		return read(ctx, repository, runtime, nil, keys.Root, keys.Former)
 	}
-	// Agents fetch the manifest by its digest, which a registry may have lost too.
+	// Agents fetch the manifest by its digest, and a registry may have lost that too.
 	switch _, err := store.Head(ctx, repository, known.Digest.String()); {
 	case errors.Is(err, store.ErrNotFound):
 		return plan.Stored{Digest: known.Digest, Bundle: known}, true, nil

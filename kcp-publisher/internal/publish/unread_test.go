@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// breakable are components that cannot be read while err is set.
+// breakable is a source of components that cannot be read while err is set.
 type breakable struct {
 	components
 	err error

@@ -282,7 +282,7 @@ func (a *Agent) reportInterval() time.Duration {
 	return cmp.Or(settingsOf(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
 }
 
-// poll reads the registry for a newer bundle and for content that was missing.
+// poll looks in the registry for a newer bundle and for content that was missing.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if a.Folder != nil {
 		a.importFiles(ctx, log)

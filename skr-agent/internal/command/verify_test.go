@@ -72,7 +72,7 @@ func (f *fleet) must(err error) {
 	}
 }
 
-// module makes a module with the proof of its release, which only signer can give.
+// module returns a module with the proof of its release, which signer signed.
 func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 	f.Helper()
 	file := bundle.NewBlob("application/yaml", []byte("kind: ConfigMap # "+name))

@@ -45,7 +45,7 @@ type target struct {
 	group, resource string
 	// labels of the objects, without open labels; nil if the labels are unknown.
 	labels labels.Set
-	// inCluster is set for objects without a namespace. A namespaceSelector cannot leave them out.
+	// inCluster is set for objects without a namespace. A namespaceSelector cannot exclude them.
 	inCluster bool
 }
 

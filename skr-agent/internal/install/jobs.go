@@ -76,7 +76,7 @@ func (i *Installer) noteCompleted(ctx context.Context, m *v1beta2.Manifest, jobs
 	return nil
 }
 
-// recordCompleted records the Jobs that the watch saw complete and go.
+// recordCompleted records the Jobs that completed and were then deleted, as the watch reported.
 func (i *Installer) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
 	name := client.ObjectKeyFromObject(m)
 	jobs := i.watches.takeCompleted(name)

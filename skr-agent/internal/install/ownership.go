@@ -70,7 +70,7 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan)
 		}
 	}
 	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) }
-	// Definitions come first: objects of a kind whose definition does not exist do not exist either.
+	// Definitions come first: without the definition of a kind, its objects do not exist either.
 	rest := append(slices.Concat(p.stages[1:]...), p.defaultCR)
 	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.stages[0]), rest} {
 		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {

@@ -116,7 +116,7 @@ type refusal struct {
 
 // trial is the result of a dry run.
 type trial struct {
-	// recreate are the objects to delete first. problem is the refusal, nil without one.
+	// recreate has the objects to delete first, and problem the refusal, nil without one.
 	recreate []v1beta2.Resource
 	problem  *finding
 	// denied is set if an admission webhook or policy refused an object.
@@ -301,7 +301,7 @@ func namesImmutableFields(err error) bool {
 	})
 }
 
-// judgeRefusals returns the problem of a new version that is not applied, or the objects that are recreated for it.
+// judgeRefusals returns the problem because of which a new version is not applied, or the objects to recreate for it.
 func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *finding) {
 	version := m.Annotations[v1beta2.AnnotationRecreate]
 	var wrong, fixed, kept, allowed []string

@@ -96,7 +96,7 @@ func (k *memo) settleAs(o *unstructured.Unstructured, own ownFields) {
 	k.settled[guard.KeyOf(o)] = settled{contentOf(o), own}
 }
 
-// keepFresh keeps a response of the API server for this pass.
+// keepFresh stores an object that the API server returned, for the rest of this pass.
 func (k *memo) keepFresh(of key, live *unstructured.Unstructured) {
 	if k.fresh == nil {
 		k.fresh = map[key]*unstructured.Unstructured{}
@@ -115,8 +115,8 @@ func (i *Installer) settleUnchanged(known *memo, o, tried *unstructured.Unstruct
 	}
 }
 
-// before returns our part of an object before it is applied, empty if the object does not exist or is not ours. It
-// costs a request only where the watch of the kind may be behind.
+// before returns the agent's fields of an object before it is applied, empty if the object does not exist or has
+// another owner. It sends a request only if the watch of the kind may be outdated.
 func (i *Installer) before(ctx context.Context, a *actor, o *unstructured.Unstructured, p plan) (ownFields, error) {
 	if p.absent.has(guard.KeyOf(o)) {
 		return ownFields{}, nil

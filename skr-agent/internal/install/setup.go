@@ -151,7 +151,8 @@ type memo struct {
 	values string
 	// inherited is the annotation with lifecycle-manager's objects of the module.
 	inherited string
-	// pending is the generation that is not ready since pendingSince, and the number of its checks in a row.
+	// pending is the generation that has not been ready since pendingSince, and the number of checks in a row that found
+	// this.
 	pending      int64
 	pendingSince time.Time
 	looks        int

@@ -426,8 +426,8 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	}
 }
 
-// changed requests the correction of an object by its previous owner. A change of this process only requests a check.
-// is is nil for a deletion.
+// changed requests that an object's previous owner corrects it. After a change by this process, it only requests a
+// check. is is nil for a deletion.
 func (w *watches) changed(gk schema.GroupKind, was, is *metav1.PartialObjectMetadata) {
 	manifest, ok := ownerOf(was)
 	if !ok {

@@ -201,7 +201,7 @@ func TestRemovalDoesNotWaitForARestoration(t *testing.T) {
 	}
 }
 
-// full is an API server that takes no more Secrets, as with a quota.
+// full is an API server that creates no more Secrets, as if a quota were exceeded.
 type full struct{ client.Client }
 
 func (f full) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {

@@ -35,7 +35,7 @@ const (
 	// and no request lasts longer than a few minutes.
 	abandonedAfter = time.Hour
 	// smallBytes is the largest size that is checked in memory: manifests, configs, descriptors and most modules' content.
-	// Larger content is read twice, once for the check and once for the caller.
+	// Larger content is read twice: for the check and for the caller.
 	smallBytes = 4 << 20
 	// blobShare of the whole size is the largest blob that is kept: one image must not displace all descriptors.
 	blobShare = 4

@@ -45,8 +45,8 @@ func (r *Reader) configured(hostPort string, place store.Store) bool {
 	})
 }
 
-// internal reports whether a host is, by its name or address, on this machine or network and not configured. A public
-// name that resolves to an address of this machine is refused at the connection. Registries of a company can have
+// internal reports whether a host belongs to this machine or network, by its name or address, and is not a configured
+// one. The dialer refuses a public name that resolves to an address of this machine. A company's registries can have
 // private addresses.
 func (r *Reader) internal(hostPort string, place store.Store) bool {
 	return !r.configured(hostPort, place) && store.IsInternalHost(hostPort)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// clock is the time of a Reader.
+// clock is the clock of a Reader.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }

@@ -60,8 +60,8 @@ type Board struct {
 	own *shard.Announcement
 }
 
-// member is a member's last heartbeat and when it changed. Moved is true if the heartbeat has changed since this
-// process started.
+// member has a member's last heartbeat and the time of its last change. Moved is true if the heartbeat has changed
+// since this process started.
 type member struct {
 	said  string
 	since time.Time

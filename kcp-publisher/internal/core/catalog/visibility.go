@@ -198,7 +198,7 @@ func (o *offer) version(channel string) string {
 	return ""
 }
 
-// entryWith returns the entry for runtimes that are shown these of the module's channels.
+// entryWith returns the entry for runtimes that see only the given channels of the module.
 func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry {
 	if slices.Equal(channels, o.meta.Spec.Channels) {
 		return o.entry

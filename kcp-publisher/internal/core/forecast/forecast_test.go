@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// saturday is a day on which the maintenance windows of the runtimes named calm are closed.
+// saturday is the current time in these tests.
 var saturday = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
 
 // offers returns a catalog from "module channel version ..." per module; every version from 1.0.0 to 3.0.0 has a

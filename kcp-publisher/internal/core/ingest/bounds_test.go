@@ -31,7 +31,8 @@ func TestHostileReportCannotMakeAnInvalidStatus(t *testing.T) {
 	}
 }
 
-// A report that passes the check results in a status that the schema accepts. A refused report is named.
+// A report that passes the check results in a status that the schema accepts. The error of a refused report names the
+// field.
 func TestAcceptedReportsCanBeWritten(t *testing.T) {
 	schema, err := kymaschema.New()
 	if err != nil {

@@ -62,8 +62,8 @@ const (
 	honoredAsRestriction = "the author of a Kyma can stop publishing anyway"
 )
 
-// Revision is the revision of Settings. It increases with each change of the keys, so that a publisher finds out
-// whether the policy covers all settings that it knows.
+// Revision is the revision of Settings. It increases with each change of the keys, so that a publisher can determine
+// whether the installed policy covers all settings that it knows.
 const Revision = 2
 
 // Settings lists all settings that need a permission.

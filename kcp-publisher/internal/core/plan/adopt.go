@@ -93,7 +93,7 @@ type Stored struct {
 	Bundle *Published
 	// Key is the thumbprint of the key that signed it.
 	Key string
-	// Whole reports whether its documents exist. Without them, Bundle.State is empty.
+	// Whole is true if the documents of the bundle exist. Without them, Bundle.State is empty.
 	Whole bool
 }
 

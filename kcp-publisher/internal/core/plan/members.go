@@ -64,7 +64,7 @@ type Member struct {
 	Kyma    *v1beta2.Kyma
 	Runtime string
 	Follows []resolve.Follow
-	// LastReport is the last report in the Kyma's status. A publisher that reads reports can know a newer one.
+	// LastReport is the last report in the Kyma's status. A publisher that reads reports may know a newer one.
 	LastReport silence.LastReport
 }
 

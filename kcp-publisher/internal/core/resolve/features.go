@@ -11,7 +11,7 @@ import (
 // Outdated is the prefix of every message about features that a runtime's agent lacks.
 const Outdated = "the agent is too old for "
 
-// lacking returns the features of a manifest that the runtime's agent lacks, none for a nil manifest.
+// lacking returns the features that a manifest requires and the runtime's agent does not have, none for a nil manifest.
 func (r Request) lacking(m *bundle.Manifest) []bundle.Feature {
 	if m == nil || len(r.Lacks) == 0 {
 		return nil

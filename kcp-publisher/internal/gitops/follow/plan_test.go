@@ -254,7 +254,7 @@ func TestObjectBeingDeletedDiffersFromTheCommit(t *testing.T) {
 	}
 }
 
-// alsoOwned lets kubectl own fields of an object.
+// alsoOwned makes kubectl an owner of fields of an object.
 func alsoOwned(object *unstructured.Unstructured, fields string) {
 	object.SetManagedFields(append(object.GetManagedFields(),
 		owns("kubectl-edit", metav1.ManagedFieldsOperationUpdate, fields)))

@@ -15,8 +15,8 @@ import (
 type Pruning struct {
 	// All lets a commit delete all objects or all Kymas of earlier commits, and more than the limits below.
 	All bool
-	// MaxPercent and MaxCount limit the deletion of other objects than Kymas with a live runtime and objects that make
-	// a module mandatory. A commit that exceeds both is held. Those objects always need permission.
+	// MaxPercent and MaxCount limit the objects that a commit deletes. A commit that exceeds both is held. Kymas with a
+	// live runtime, and objects that make a module mandatory, do not count: their deletion always needs permission.
 	MaxPercent, MaxCount int
 	// Allowed is the commit that an operator allowed to delete any objects.
 	Allowed string

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// TestIncompleteListOfRepositoriesIsUnknown has two runtimes of this control plane and one of another in a registry,
+// TestIncompleteListOfRepositoriesIsUnknown uses a registry with two runtimes of this control plane and one of another,
 // behind a proxy that lists fewer repositories.
 func TestIncompleteListOfRepositoriesIsUnknown(t *testing.T) {
 	logrus.SetOutput(io.Discard)

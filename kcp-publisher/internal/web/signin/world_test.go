@@ -92,7 +92,7 @@ func startWorld(t *testing.T) *world {
 	return w
 }
 
-// rights gives the page those of the chart.
+// rights gives the page the rights that the chart grants.
 func (w *world) rights(t *testing.T) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(chart, "rbac", "ui.yaml"))

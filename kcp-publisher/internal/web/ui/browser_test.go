@@ -54,7 +54,7 @@ func newBrowser(t *testing.T) *browser {
 	return &browser{t, ctx}
 }
 
-// do runs steps in the browser, and ends the test where one fails.
+// do runs steps in the browser, and ends the test if one fails.
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
 	limited, cancel := context.WithTimeout(b.ctx, patience)

@@ -370,8 +370,8 @@ func shortened(d digest.Digest) string {
 	return d.String()
 }
 
-// moduleStatuses returns the status of installed modules, of unresolved ones, and of requested ones that are not in a
-// bundle yet.
+// moduleStatuses returns the status of installed modules, of unresolved modules, and of requested modules that are not
+// in a bundle yet.
 func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	hidden := map[string]bool{}

@@ -106,7 +106,7 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 	}
 }
 
-// Dashboards read the object at the location in the status.
+// Dashboards find the object by the location in the status.
 func TestDefaultCRHasNamespaceOfItsScope(t *testing.T) {
 	of := func(namespace string) v1beta2.Manifest {
 		cr := &unstructured.Unstructured{}
