@@ -10,7 +10,7 @@ const (
 	NotificationsPath = "/notifications"
 	// NotificationsMediaType is the media type of the response, which is an endless stream.
 	NotificationsMediaType = "text/event-stream"
-	// Notification is the data of the only kind of event.
+	// Notification is the data of an event in a stream of notifications. There is only one kind of event.
 	Notification = "bundle"
 	// NotificationsAliveSeconds is the time without an event after which the publisher sends a comment. Silence beyond
 	// it means that the connection is lost.

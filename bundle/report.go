@@ -275,7 +275,8 @@ type Reporter struct {
 	// Content decides whether the report's content is plausible, for example by the API's schemas. Nil accepts all
 	// content within the limits of a report.
 	Content func(Report) error
-	// Known is the AcceptedReport.Content of a report that Content accepted. Content is not called again for the same.
+	// Known is the AcceptedReport.Content of a report that Content accepted. Content is not called again for the same
+	// content.
 	Known digest.Digest
 	// Enroll decides on an enrollment. It is called if Key is nil or another key enrolls. Nil refuses every enrollment.
 	Enroll func(trust.Enrollment) error

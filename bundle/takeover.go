@@ -18,7 +18,7 @@ const (
 	// TakeoverAdopt means that the agent adopts modules at their installed versions. It removes nothing of the other
 	// product, so that product can resume.
 	TakeoverAdopt TakeoverPhase = "adopt"
-	// TakeoverClean means that the agent removes the other product's own objects from the runtime. This phase cannot be
+	// TakeoverClean means that the agent removes lifecycle-manager's own objects from the runtime. This phase cannot be
 	// undone.
 	TakeoverClean TakeoverPhase = "clean"
 	// TakeoverRelease means that the agent returns the modules. They stay installed, and the agent no longer owns

@@ -41,7 +41,7 @@ func isManifest(mediaType string) bool {
 type ImageWalk struct {
 	// Locate returns the place of a blob; nil leaves out the blob and everything below it.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
-	// Found is called for every blob, a manifest before its parts. manifest is nil for other blobs.
+	// Found is called for every blob. A manifest comes before its parts. manifest is nil for other blobs.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
 	visited int

@@ -258,8 +258,8 @@ func drop[K comparable](places map[K][]int, key K, at int) {
 	places[key] = left
 }
 
-// apply lists a manifest without a name, so that referrers can be found, or gives it a name. The manifest that had the
-// name before stays listed.
+// apply adds a manifest to the index: without a name, so that referrers can be found, or with one. A manifest that had
+// the name before stays in the index.
 func (x *indexed) apply(c indexChange) {
 	d := unnamed(c.manifest)
 	if c.name == "" {

@@ -24,7 +24,7 @@ type Signer = signature.Signer
 // core.
 const pemPrivateKey, pemPublicKey = "PRIVATE KEY", "PUBLIC KEY"
 
-// GenerateKey makes a P-256 key and gives it as a PKCS #8 PEM file.
+// GenerateKey creates a P-256 key and returns it as the content of a PKCS #8 PEM file.
 func GenerateKey() ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

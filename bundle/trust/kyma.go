@@ -63,7 +63,7 @@ func (k Kyma) SameName(other Kyma) bool {
 	return k.Name == other.Name && (k.Namespace == other.Namespace || k.Namespace == "" || other.Namespace == "")
 }
 
-// Is reports whether both name one Kyma. A UID that one side does not know is not compared.
+// Is reports whether both name the same Kyma. If one side has no UID, UIDs are not compared.
 func (k Kyma) Is(other Kyma) bool {
 	return k.SameName(other) && (k.UID == other.UID || k.UID == "" || other.UID == "")
 }

@@ -23,8 +23,8 @@ import (
 // KubernetesVersion is the version of kube-apiserver that hack/offline/controlplane/go.mod pins.
 const KubernetesVersion = "v1.36.3"
 
-// controlPlane is the folder below hack/ whose go.mod pins kube-apiserver and etcd for where no archive can be
-// downloaded.
+// controlPlane is the folder below hack/ whose go.mod pins kube-apiserver and etcd. They are built from it if no
+// archive can be downloaded.
 const controlPlane = "offline/controlplane"
 
 // EnvDir names the environment variable, known from envtest, of a folder with kube-apiserver and etcd.

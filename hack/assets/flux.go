@@ -33,7 +33,7 @@ type fluxModule struct {
 	Error              string
 }
 
-// EnsureFlux returns Flux's controllers, and first builds those that the cache lacks.
+// EnsureFlux returns Flux's controllers. It first builds those that the cache does not contain.
 func EnsureFlux(ctx context.Context, progress io.Writer) (Flux, error) {
 	source, err := hackDir()
 	if err != nil {

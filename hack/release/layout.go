@@ -126,7 +126,7 @@ func (r *release) packLayout(scratch string) error {
 
 func layoutFile(version string) string { return "oci_" + version + ".tar" }
 
-// sortIndex gives the index one order: the library writes it in any.
+// sortIndex sorts the index, because the library writes its entries in no fixed order.
 func sortIndex(file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {

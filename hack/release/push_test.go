@@ -18,8 +18,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// packed makes a release that has the charts and, in place of images, an index of none: a push copies whatever the
-// layout has.
+// packed creates a release with the charts, and with an empty index instead of images: a push copies whatever the
+// layout contains.
 func packed(t *testing.T, version string) *release {
 	t.Helper()
 	scratch := t.TempDir()

@@ -198,8 +198,8 @@ func TestPlacesOfOneFolderAreListed(t *testing.T) {
 	}
 }
 
-// make lint checks the ceilings themselves; here they must parse, be sorted, and apply to a repository that can be
-// read.
+// make lint compares the rates with the ceilings. This test checks that the ceilings can be parsed and are sorted, and
+// that the repository can be read.
 func TestRepositoryIsMeasured(t *testing.T) {
 	root := filepath.Join("..", "..")
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {

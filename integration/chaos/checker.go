@@ -228,7 +228,7 @@ func (c *Checker) Unpoliced() {
 	c.unpoliced = true
 }
 
-// Undone records that users take a rollout back.
+// Undone records that a user undoes a rollout.
 func (c *Checker) Undone(rollout string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

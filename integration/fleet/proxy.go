@@ -64,7 +64,7 @@ func (p *Proxy) serve() {
 	}
 }
 
-// join connects a caller to the target. The connection ends if the target does not listen.
+// join connects a caller to the target. It closes the connection if the target does not listen.
 func (p *Proxy) join(caller net.Conn) {
 	defer caller.Close()
 	if !p.enter(caller) {

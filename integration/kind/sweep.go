@@ -77,7 +77,7 @@ func (m made) sweep(ctx context.Context) error {
 }
 
 // undisturbed runs a Docker command that Ctrl-C does not interrupt. A terminal sends the signal to all its foreground
-// processes, and a removal must not stop halfway.
+// processes, but a removal must run to its end.
 func undisturbed(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// bulk returns a module with more objects than any known module, a mebibyte of YAML.
+// bulk returns a module with 1 MiB of YAML. It has more objects than any known module.
 func bulk() sample.Version {
 	const objects = 1000
 	var manifest strings.Builder

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// depot is a registry with large content, without Kubernetes.
+// depot is a registry with large content. It needs no Kubernetes.
 type depot struct {
 	t        *testing.T
 	binaries fleet.Binaries

@@ -71,7 +71,7 @@ func releases(t *testing.T) []supported {
 	return all
 }
 
-// programsAt builds the programs of a commit, which must be in the history of every whole clone.
+// programsAt builds the programs of a commit, which every full clone must contain.
 func programsAt(t *testing.T, commit string) fleet.Binaries {
 	t.Helper()
 	programs, err := fleet.BuildAt(t.Context(), commit)

@@ -214,7 +214,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	// Pulled by an agent that was offline, the upgrade still waits.
+	// The upgrade also waits if an agent that was offline pulls it.
 	r.Agent().Kill()
 	promote(t, f, "2.0.0")
 	settle(t, f)

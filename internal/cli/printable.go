@@ -23,7 +23,7 @@ type printed struct {
 	out io.Writer
 	// rest is the beginning of an incomplete character.
 	rest []byte
-	// colors lets the program's own color sequences through.
+	// colors permits the program's own color sequences.
 	colors bool
 }
 

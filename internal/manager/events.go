@@ -46,7 +46,7 @@ func (m eventManager) GetEventRecorder(name string) crrecorder.EventRecorder {
 	return m.posts.recorder(name, m.Manager.GetEventRecorder(name))
 }
 
-// posts queues events for the address, so a slow or dead address delays no reconciliation.
+// posts queues events for the address, so that an address that is slow or does not respond delays no reconciliation.
 type posts struct {
 	to     webhook
 	scheme *runtime.Scheme

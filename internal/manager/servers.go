@@ -26,7 +26,8 @@ type Authenticate func(*rest.Config, *http.Client) (metricsserver.Filter, error)
 // maxScrapes limits concurrent scrapes, because each needs memory for all metrics.
 const maxScrapes = 5
 
-// addServers adds the servers of metrics and probes. Unlike those of controller-runtime, they limit their clients.
+// addServers adds the servers of metrics and probes. Unlike the servers of controller-runtime, they limit their
+// clients.
 func (f *Flags) addServers(mgr ctrl.Manager, config *rest.Config) error {
 	if f.metricsAddress != "0" && f.metricsAddress != "" {
 		if err := f.addMetrics(mgr, config); err != nil {

@@ -46,7 +46,7 @@ const (
 	shutdownTimeout = 5 * time.Second
 )
 
-// New returns a server within the limits, but for those of connections, which Listen holds.
+// New returns a server that enforces the limits, except the limit of connections, which Listen enforces.
 func New(handler http.Handler, limits Limits) *http.Server {
 	server := &http.Server{
 		Handler: limitBodies(handler, limits), MaxHeaderBytes: limits.HeaderBytes,

@@ -221,8 +221,8 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 		nil
 }
 
-// checkPublishedRoot compares the key folder's root with later versions in the registry. Agents would refuse signatures
-// under an older root than theirs.
+// checkPublishedRoot compares the key folder's root with later versions in the registry. Agents refuse signatures under
+// an older root than their own.
 func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root) preflight.Finding {
 	const check = "read from the registry"
 	newest, refused, _, err := store.FollowRoot(ctx, place, root)

@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Kymas keeps every runtime's bundle and every Kyma's status in line.
+// Kymas reconciles Kymas: it publishes each runtime's bundle and updates each Kyma's status.
 type Kymas struct {
 	Client    client.Client
 	Events    events.EventRecorder

@@ -36,7 +36,7 @@ func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this
 	return true
 }
 
-// firstPoll returns when an idle runtime's report is read first, spread over the fleet.
+// firstPoll returns the time of the first read of an idle runtime's report. These times are spread over the fleet.
 func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollOf(kyma), restingPoll))))
 }

@@ -218,8 +218,8 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	r.fleet.EditOf(kyma, func(known *fleetstate.Runtime) { known.Report = newest })
 }
 
-// fetchReport returns the latest report of a Kyma's runtime and emits Events for its news. said is as for
-// reports.fetch.
+// fetchReport returns the latest report of a Kyma's runtime, and emits Events about changes in it. reports.fetch
+// documents said.
 func (k *Kymas) fetchReport(
 	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, said *answer,
 ) (fleetstate.Report, error) {

@@ -44,7 +44,7 @@ type waves struct {
 	names []string
 	// patches counts writes of Kymas' statuses.
 	patches int
-	// The runtimes' applied bundles, by runtime.
+	// The applied bundles, by runtime.
 	digests  map[string]digest.Digest
 	pushes   map[string]int
 	sequence int64

@@ -100,7 +100,8 @@ func (f Folder) putInForce(files *written, current, root trust.Root) ([]Made, er
 	return f.Write(files.files)
 }
 
-// takeUp moves the keys that waited for the root to their places: those created with it and those of a draft.
+// takeUp moves the files of keys that waited for the root to their final names: keys that were created with it, and
+// keys of a draft.
 func (w *written) takeUp(root trust.Root) {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+next })

@@ -143,8 +143,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the key of a role. A key that waited for this root is in use, even if an interrupted rotation did not
-// move it.
+// roleKey reads the key of a role. A key that waited for this root counts as in use, even if an interrupted rotation
+// did not move its file.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+next, data)

@@ -22,8 +22,8 @@ func (e *BehindError) Error() string {
 	return "waiting for lifecycle-manager to update " + strings.Join(e.Manifests, ", ")
 }
 
-// GiveBack returns a Kyma to lifecycle-manager after its runtime released the modules. The order prevents two writers
-// and downgrades, and each step can be repeated:
+// GiveBack returns a Kyma to lifecycle-manager after its runtime released the modules. The order of the steps prevents
+// two writers and downgrades, and each step can be repeated:
 //
 //  1. The takeover label goes, so the publisher stops. Both labels that stop lifecycle-manager stay.
 //  2. The status becomes the one that lifecycle-manager continues with.

@@ -38,7 +38,7 @@ type Plan struct {
 	Removes []string `json:"removes,omitempty"`
 }
 
-// Module is one that lifecycle-manager installed.
+// Module is a module that lifecycle-manager installed.
 type Module struct {
 	Name      string `json:"name"`
 	Channel   string `json:"channel,omitempty"`

@@ -47,8 +47,8 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 	return refused
 }
 
-// liveNamespace returns the agent's namespace, nil without one. It lists by name, because the agent may list namespaces
-// and not get them.
+// liveNamespace returns the agent's namespace, nil without one. It lists with a field selector, because the agent has
+// the right to list namespaces but not to get them.
 func liveNamespace(ctx context.Context, cluster client.Client, home string) (*metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))

@@ -46,8 +46,8 @@ func mayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 	return ""
 }
 
-// wasRecreated reports whether objects were deleted for the Manifest's version, and other objects exist now. Otherwise,
-// an object that could not be created would be deleted again and again.
+// wasRecreated reports whether objects were deleted for the Manifest's version, and other objects exist now. This
+// prevents repeated deletions of an object that cannot be created.
 func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
 	noted := strings.Fields(m.Annotations[v1beta2.AnnotationRecreated])
 	return len(noted) > 0 && noted[0] == wantedDigest(m) && !slices.Contains(noted[1:], string(uid))

@@ -170,7 +170,7 @@ type memo struct {
 	refused   *outcome
 	refusedAs string
 	retry     time.Time
-	// immutable are the objects of that version that the API server would take if they did not exist.
+	// immutable are the objects of that version that the API server would accept only if they did not exist.
 	immutable keys
 	// kept is the version in force that was compared whole at keptAt, while another one was refused.
 	kept   string

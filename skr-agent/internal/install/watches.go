@@ -61,7 +61,7 @@ type watches struct {
 	done    map[types.NamespacedName]keys // Jobs that completed and were deleted since, by Manifest
 }
 
-// writing is the result of an apply.
+// writing is the result of one apply request.
 type writing struct {
 	uid     types.UID
 	version string

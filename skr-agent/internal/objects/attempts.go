@@ -68,7 +68,7 @@ func (a *attempts) begin(bundle string, now time.Time) {
 	a.bundle, a.now, a.seen = bundle, now, map[string]bool{}
 }
 
-// try writes an object, unless its last try failed and the next one is not due.
+// try writes an object, unless its last attempt failed and the next one is not due yet.
 func (a *attempts) try(kind, name, module string, write func() error) {
 	object := kind + "/" + name
 	a.seen[object] = true

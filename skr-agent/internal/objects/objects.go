@@ -42,7 +42,8 @@ type Syncer struct {
 	labels   labeling
 	takeover takeover.Phases
 
-	// written is the digest of the last bundle that was written completely. complete is true while it is the latest one.
+	// written is the digest of the last bundle that was written completely. complete is true while that bundle is the
+	// latest one.
 	written  string
 	complete atomic.Bool
 }

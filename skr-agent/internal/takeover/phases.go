@@ -107,8 +107,8 @@ func (p *Phases) removeLeftover(ctx context.Context, w Writer, leftover bundle.O
 	return nil
 }
 
-// release lets go of all modules, which stay as they are: the installer gives their objects back before a Manifest
-// goes. It reports whether some are not gone yet.
+// release stops managing all modules, which stay as they are: the installer returns their objects to lifecycle-manager
+// before it deletes a Manifest. It reports whether some Manifests still exist.
 func (w Writer) release(ctx context.Context) bool {
 	var manifests v1beta2.ManifestList
 	w.Try("Manifest", all, "", func() error {

@@ -141,8 +141,8 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 	return document.Manifests[chosen], slices.Delete(slices.Clone(document.Manifests), chosen, chosen+1), nil
 }
 
-// decodeManifest parses a registry's response as an image manifest. It is unsigned, so decodeManifest checks everything
-// that later code relies on: an unknown form of digest would make the digest library panic.
+// decodeManifest parses a registry's response as an image manifest. The response is unsigned, so decodeManifest checks
+// everything that later code relies on. For example, the digest library panics on an unknown form of digest.
 func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return ocispec.Manifest{},

@@ -61,8 +61,8 @@ func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	return bundle.CheckCatalogEntry(data)
 }
 
-// inspect returns an entry's size and why no bundle carries it: an agent would refuse the bundle, or the entry contains
-// a secret.
+// inspect returns an entry's size and the reason why no bundle contains it: an agent would refuse the bundle, or the
+// entry contains a secret.
 func inspect(object string, e bundle.CatalogEntry) (size int, withheld, problem error) {
 	data, err := json.Marshal(e)
 	if err != nil {

@@ -79,7 +79,7 @@ func failure(status v1beta2.KymaStatus) string {
 	return ready.Message
 }
 
-// brokenModule describes the first module in trouble, empty without one.
+// brokenModule describes the first module with a problem, empty without one.
 func brokenModule(status v1beta2.KymaStatus) string {
 	for i := range status.Modules {
 		if m := &status.Modules[i]; m.State == v1beta2.StateWarning || m.State == v1beta2.StateError {

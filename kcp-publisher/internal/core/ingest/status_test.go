@@ -113,7 +113,7 @@ func problem(module string, state v1beta2.State, message string) func(*Facts) {
 	}
 }
 
-// outline is a status as a person would tell it: the state, the conditions that are not true, the modules.
+// outline returns the main parts of a status as text: the state, the conditions that are not true, the modules.
 func outline(status v1beta2.KymaStatus) string {
 	lines := []string{string(status.State)}
 	for _, c := range status.Conditions {

@@ -23,8 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// MemberCache lists the members of a fleet repeatedly. It remembers which modules each Kyma follows until the Kyma or
-// the catalog changes. The zero value is empty. One goroutine may use it.
+// MemberCache lists the members of a fleet. It caches which modules each Kyma follows until the Kyma or the catalog
+// changes. The zero value is an empty cache. It is not safe for concurrent use.
 type MemberCache struct {
 	catalog *catalog.Snapshot
 	members map[types.UID]member

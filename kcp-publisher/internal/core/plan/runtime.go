@@ -67,7 +67,7 @@ type Runtime struct {
 
 // Secrets contains the control plane's Secrets for one runtime.
 type Secrets struct {
-	// Recipient is the key to encrypt them to, empty before the runtime has reported it.
+	// Recipient is the key that Secrets are encrypted to, empty before the runtime has reported it.
 	Recipient string
 	// All are the Secrets of the control plane for the runtime.
 	All []bundle.RuntimeSecret

@@ -7,8 +7,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Impatient returns why a course counts healthy runtimes as offline, empty if it does not. quiet is the longest time
-// between two reports of a healthy runtime.
+// Impatient returns a message if a course counts healthy runtimes as offline, empty otherwise. quiet is the longest
+// time between two reports of a healthy runtime.
 func Impatient(course fleet.Course, quiet time.Duration) string {
 	if course.OfflineAfter.Duration > quiet {
 		return ""

@@ -140,7 +140,7 @@ func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, si
 	}
 }
 
-// awaited returns which runtimes the rollout waits for.
+// awaited marks the runtimes that the rollout waits for.
 func (p *plan) awaited(runtimes []Runtime) []bool {
 	all := make([]bool, len(runtimes))
 	if Finished(p.status.State) {

@@ -131,7 +131,7 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 // step changes the control plane. While a commit is applied in part, nothing is published until this process or another
 // one has applied a whole commit.
 func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
-	// Nothing is changed before the API accepted the whole commit in a dry run.
+	// Nothing is changed until the API server has accepted the whole commit in a dry run.
 	if err := f.applyAll(ctx, s.Plan.Apply, nil, client.DryRunAll); err != nil {
 		return &failure{refusedOr(f.partial), err}
 	}

@@ -89,7 +89,7 @@ func (c *counts) add(key Key) {
 }
 
 // planPrune adds the pruned and protected objects of earlier commits to a plan. kept are the objects of the inventory
-// that the commit has.
+// that the commit contains.
 func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) loss {
 	var lost loss
 	isAdded := map[Key]bool{}

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Watch makes the follower notice changes of other clients to a commit's objects, for kinds that the cache holds
-// anyway. Call it before the cache starts.
+// Watch makes the follower detect changes that other clients make to a commit's objects. It covers the kinds that the
+// cache contains anyway. Call it before the cache starts.
 func (f *Follower) Watch(ctx context.Context, objects cache.Cache, kinds ...client.Object) error {
 	for _, kind := range kinds {
 		informer, err := objects.GetInformer(ctx, kind, cache.BlockUntilSynced(false))

@@ -135,7 +135,7 @@ func Is(address string) bool {
 	return scp && strings.Contains(host, "@") && !strings.Contains(host, "/")
 }
 
-// Revision names the branch or tag in messages.
+// Revision returns the name of the branch or tag for messages.
 func (r *Repository) Revision() string {
 	switch {
 	case r.Branch != "":

@@ -202,5 +202,6 @@ func (s stage) namesAnother(catalog []byte) bool {
 	})
 }
 
-// undecided are responses that are no evidence about rights: the registry is unavailable or limits the rate.
+// undecided are status codes of responses that show nothing about rights: the registry is unavailable or limits the
+// rate.
 func undecided(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }

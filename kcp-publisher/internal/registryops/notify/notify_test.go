@@ -94,7 +94,7 @@ func password(t testing.TB, user string) string {
 	return text
 }
 
-// dial connects and asks for notifications.
+// dial connects and requests notifications.
 func (e *endpoint) dial(t testing.TB, user, password string) net.Conn {
 	t.Helper()
 	conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", e.address)

@@ -73,7 +73,8 @@ type subscriber struct {
 	conn    net.Conn
 	// written is the time of the last write, until the time at which the connection ends.
 	written, until time.Time
-	// writing is true while a goroutine writes. owed is true if it must send a notification after the current write.
+	// writing is true while a goroutine writes. owed is true if that goroutine must send a notification after the current
+	// write.
 	writing, owed bool
 }
 

@@ -117,7 +117,7 @@ func TestInventoryHasAllBundlesAndTheirNeeds(t *testing.T) {
 		t.Errorf("removes %+v, %+v wait", plan.Remove, plan.Waiting)
 	}
 
-	// The chain starts again. Only the control plane still knows the bundle that the runtime has.
+	// The chain of bundles starts again, and only the control plane has a record of the bundle that the runtime has.
 	s.push(s.signer, s.documents("new"), "a", 40)
 	forgotten := s.read(nothing)
 	if plan := Decide(forgotten, nil, rules); len(plan.Waiting) != 2 {

@@ -17,7 +17,7 @@ const (
 	looksPerSecond = 200
 )
 
-// Looks turns notifications into looks. It is safe for concurrent use.
+// Looks turns notifications into reads of the registry. It is safe for concurrent use.
 type Looks struct {
 	look  func(ctx context.Context, runtime string) error
 	now   func() time.Time

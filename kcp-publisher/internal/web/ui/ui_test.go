@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// served is a page of a fleet that a test holds in its hand.
+// served is a page of a fleet that the test defines.
 type served struct {
 	*httptest.Server
 	source  *Source

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Followed is the bundle with the runtime's choices.
+// Followed is the bundle after the runtime's choices are applied to it.
 type Followed struct {
 	*bundle.Bundle
 	// Decided contains the sorted names of the modules that the runtime chose, changed or removed.

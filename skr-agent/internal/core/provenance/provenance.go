@@ -131,7 +131,7 @@ func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 }
 
 // sameContent compares the content and version of the Manifest with the bundle's. A user of the cluster can have
-// written another Manifest.
+// changed the Manifest.
 func sameContent(m *v1beta2.Manifest, said bundle.Manifest) error {
 	if m.Spec.Version != said.Spec.Version {
 		return fmt.Errorf("spec.version is %q, the bundle's %q", m.Spec.Version, said.Spec.Version)
