@@ -70,7 +70,7 @@ func readable(dir string) error {
 	return err
 }
 
-// Exists reports whether the blob is there with all its bytes.
+// Exists reports whether the blob exists with all its bytes.
 func (r folderReader) Exists(_ context.Context, d ocispec.Descriptor) (bool, error) {
 	return r.index.blobs.has(d)
 }

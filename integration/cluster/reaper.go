@@ -66,7 +66,7 @@ func (r *reaper) watch(program string, measured bool) (string, error) {
 
 // settings returns the environment variables of a program. A program that is not measured collects garbage seldom and
 // uses one processor at a time: waking more of them for many small pieces of work costs a tenth of its CPU time.
-// Variables of this process win.
+// Variables of this process take precedence.
 func settings(measured bool) []string {
 	if measured {
 		return nil

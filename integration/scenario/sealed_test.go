@@ -356,7 +356,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))
 	untilSecret(t, a, "scaler-login", "for the scaler")
 
-	// A control plane that lost its Secrets together with its record of them removes nothing.
+	// A control plane that lost its Secrets and its record of them removes nothing.
 	f.Publisher().Kill()
 	kyma, err := a.Record(ctx)
 	must(t, err)

@@ -32,7 +32,7 @@ type side interface {
 	log() string
 	// cluster is the API server that they install into.
 	cluster() *rest.Config
-	// units are the objects that say whether an application is Ready in a version.
+	// units are the objects that show whether an application is Ready in a version.
 	units() kind
 	ready(version string) func(*unstructured.Unstructured) bool
 	// report returns the state of the applications in a second place, empty if the product has none.

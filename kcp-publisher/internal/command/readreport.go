@@ -126,7 +126,7 @@ func moduleNames(modules []bundle.ReportedModule) []string {
 	return names
 }
 
-// missing returns how to request details that the report does not have.
+// missing returns a message about how to request details that the report does not have.
 func (r signedReport) missing(what string, details ...bundle.Detail) string {
 	names := ""
 	for i, d := range details {

@@ -49,7 +49,7 @@ func (f *statusFlags) readBy(
 		return readInput(ctx, api, of, divided{})
 	}
 	rows, err := listRows(ctx, table, of)
-	// After a timeout the list is read in another way, whose error is clearer if the cluster has no Kymas.
+	// After a timeout, the list is read in another way. Its error is clearer if the cluster has no Kymas.
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
 		return fleet.Input{}, err
 	}

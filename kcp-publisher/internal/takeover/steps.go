@@ -138,7 +138,7 @@ func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []
 	return append(done, fmt.Sprintf("Kyma %s/%s is taken over", kyma.Namespace, kyma.Name)), nil
 }
 
-// Unlabel takes the labels off a Kyma that was taken over, once lifecycle-manager no longer runs.
+// Unlabel removes the labels from a Kyma that was taken over, once lifecycle-manager no longer runs.
 func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	before := kyma.DeepCopy()
 	for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {

@@ -45,8 +45,8 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return i.record(ctx, m, out)
 }
 
-// read returns a Manifest, nil if it does not exist. The cache's copy will do if it is the one that this process read
-// or wrote last. Any other copy may have an inventory that is not the newest.
+// read returns a Manifest, nil if it does not exist. It uses the cached copy if this process read or wrote that version
+// last, because any other copy may have an outdated inventory.
 func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
 	if version := i.version(req.NamespacedName); version != "" {

@@ -30,7 +30,7 @@ type plans struct {
 	bytes int
 }
 
-// packedPlan is a plan's objects. Each stands on two lines: who it is, and its JSON.
+// packedPlan is a plan's objects. Each object takes two lines: its identity and its JSON.
 type packedPlan struct {
 	// of identifies the inputs of the plan; see planInput.
 	of                string

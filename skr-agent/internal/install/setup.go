@@ -36,7 +36,8 @@ type Options struct {
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts selects the account of each module. Default: the agent's own.
 	Accounts guard.Accounts
-	// Signer is the agent's own, nil for none: a note of the version in force that it did not sign is not followed.
+	// Signer is the agent's signer, nil for none. The installer ignores a record of the version in force that it did not
+	// sign.
 	Signer trust.Signer
 	// TryAgain are Manifests to reconcile because a missing input is available again, nil for none.
 	TryAgain <-chan event.GenericEvent

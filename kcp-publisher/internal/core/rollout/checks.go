@@ -109,8 +109,8 @@ func (p *plan) failedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
 	return nil
 }
 
-// unpassed returns which checks of a runtime's wave are not Passed in the runtime, empty if all are or an operator
-// approved the wave without them.
+// unpassed returns a message about the checks of a runtime's wave that are not Passed in the runtime. It is empty if
+// all are, or if an operator approved the wave without them.
 func (p *plan) unpassed(m *member, r *Runtime) string {
 	if p.accepted(m.wave) {
 		return ""

@@ -17,7 +17,7 @@ type LastReport struct {
 	Possible time.Time
 }
 
-// State is whether a runtime reports.
+// State is the result of the decision whether a runtime reports.
 type State int
 
 // The states of a runtime.

@@ -170,7 +170,7 @@ func (page runtimePage) Bundle() *bundle.BundleIdentity {
 	return nil
 }
 
-// PublishedTone returns the tone of the published bundle: bad if it was refused or fails in force.
+// PublishedTone returns the tone of the published bundle: bad if it was refused, or if it was applied and fails.
 func (page runtimePage) PublishedTone() string {
 	if page.Newest != nil {
 		if tone := bundleTone(*page.Newest); tone == "bad" || tone == "lost" {
