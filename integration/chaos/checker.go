@@ -13,14 +13,14 @@ type Invariant string
 
 // Invariants.
 const (
-	Signed    Invariant = "what reaches a runtime is signed"
-	Meant     Invariant = "what is installed was meant"
-	Kept      Invariant = "nothing is deleted that nobody asked to delete"
-	Sequences Invariant = "sequences never go back"
-	Statuses  Invariant = "statuses never go back"
+	Signed    Invariant = "every bundle in a runtime is signed"
+	Meant     Invariant = "only assigned versions are installed"
+	Kept      Invariant = "only requested objects are deleted"
+	Sequences Invariant = "sequences never decrease"
+	Statuses  Invariant = "statuses never return to an older state"
 	Budget    Invariant = "a rollout's budget is never exceeded"
 	Alive     Invariant = "no program panics"
-	Converged Invariant = "everything converges, with nothing left over"
+	Converged Invariant = "the fleet converges, and nothing is left over"
 	Flat      Invariant = "memory and goroutines do not grow"
 )
 

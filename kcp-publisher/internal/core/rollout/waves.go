@@ -255,7 +255,7 @@ func (w *wave) unready() string {
 	}
 	switch {
 	case w.updated+w.measuring < need:
-		return fmt.Sprintf("%d of %d runtimes are updated, %d have to be", w.updated, w.total, need)
+		return fmt.Sprintf("%d of %d runtimes are updated, %d are required", w.updated, w.total, need)
 	case w.deferred > w.maxDeferred:
 		return fmt.Sprintf("%d of %d runtimes are offline or wait for their maintenance window, maxDeferred allows %d",
 			w.deferred, w.total, w.maxDeferred)
