@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/opencontainers/go-digest"
@@ -38,7 +39,7 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path+partial, os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := openPartial(path + partial)
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +56,19 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 		return nil, err
 	}
 	return []string{path}, rename(path+partial, path)
+}
+
+// openPartial opens the file of an earlier run, or creates it. The folder can be a removable disk that another person
+// prepared, so it follows no link: the export would overwrite a file elsewhere.
+func openPartial(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, errors.Join(fmt.Errorf("%s: is not a regular file: remove it", path), err, file.Close())
+	}
+	return file, nil
 }
 
 // rename gives a file its final name and syncs it: the disk can be removed at once.
@@ -215,7 +229,10 @@ func (v *volumes) next() error {
 		}
 		name = fmt.Sprintf("%s.%03d", v.path, len(v.names)+1)
 	}
-	file, err := os.Create(name + packed)
+	if err := os.Remove(name + packed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(name+packed, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}

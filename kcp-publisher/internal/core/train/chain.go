@@ -33,8 +33,15 @@ type wait struct {
 	message string
 }
 
-// plan adds the module to the outcome.
+// plan adds the module to the outcome. While its versions are unknown, it keeps the record of the last known ones: a
+// version that is set back meanwhile must not be promoted again.
 func (c *chain) plan(out *Outcome) {
+	if c.meta == nil {
+		if len(c.before.Versions)+len(c.before.Rejected) > 0 {
+			out.Status.Modules = append(out.Status.Modules, c.before)
+		}
+		return
+	}
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejected()}
 	channels := c.policy.Spec.Channels
 	// The last channel comes first: whether a channel is busy depends on its own version's next step.

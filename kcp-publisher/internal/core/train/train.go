@@ -13,6 +13,7 @@ package train
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -151,9 +152,24 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 				fmt.Sprintf("module %s has %d ModuleReleaseMetas: remove all except one", name, len(metas)))
 		}
 		c.plan(&out)
+		delete(before, name)
 	}
+	out.Status.Modules = append(out.Status.Modules, remembered(before, maxModules-len(out.Status.Modules))...)
+	slices.SortFunc(out.Status.Modules, func(a, b fleet.ModuleTrain) int { return strings.Compare(a.Name, b.Name) })
 	condition(&out.Status, policy.Generation, problems, missing, w.Now)
 	return out
+}
+
+// remembered returns the rejected versions of modules that the policy does not select, at most limit modules. A module
+// can be selected again, after an edit of the policy or with a new ModuleReleaseMeta.
+func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.ModuleTrain {
+	var kept []fleet.ModuleTrain
+	for _, name := range slices.Sorted(maps.Keys(unselected)) {
+		if rejected := unselected[name].Rejected; len(rejected) > 0 && len(kept) < limit {
+			kept = append(kept, fleet.ModuleTrain{Name: name, Rejected: rejected})
+		}
+	}
+	return kept
 }
 
 // selected returns the names of a policy's modules, sorted. An empty list selects every module with a channel of the

@@ -1,0 +1,56 @@
+package train
+
+import (
+	"testing"
+	"time"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// TestInterruptedEvaluationKeepsRejectedVersions evaluates a policy once while it cannot see its module as usual. A
+// version that an operator set back is not promoted again afterwards.
+func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
+	duplicate := func(in *Input) {
+		other := metaOf("9.9.9", "", "")
+		other.Name = "another"
+		in.Metas = append(in.Metas, other)
+	}
+	for name, c := range map[string]struct {
+		interrupt func(*Input)
+		// recorded is true if the version is already recorded as rejected; otherwise it is set back meanwhile.
+		recorded bool
+	}{
+		"nothing":                               {func(*Input) {}, false},
+		"a second ModuleReleaseMeta":            {duplicate, false},
+		"a second ModuleReleaseMeta, recorded":  {duplicate, true},
+		"no ModuleReleaseMeta":                  {func(in *Input) { in.Metas = nil }, false},
+		"no ModuleReleaseMeta, all are covered": {func(in *Input) { in.Metas, in.Policies[0].Spec.Modules = nil, nil }, true},
+		"the policy selects another module": {
+			func(in *Input) { in.Policies[0].Spec.Modules = []string{"other"} }, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := due()
+			modules := in.Policies[0].Spec.Modules
+			in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 1, fleet.RolloutSucceeded, ago(8*24*time.Hour))}
+			back := metaOf("1.8.0", "1.8.0", "1.7.0")
+			before := &in.Policies[0].Status.Modules[0]
+			if c.recorded {
+				in.Metas = []v1beta2.ModuleReleaseMeta{back}
+				before.Rejected = []fleet.RejectedVersion{{Version: "1.8.0", Channel: "regular", Message: "set back"}}
+			} else {
+				before.Versions[2] = fleet.TrainVersion{Channel: "regular", Version: "1.8.0", Since: ago(week)}
+				in.Metas = []v1beta2.ModuleReleaseMeta{metaOf("1.8.0", "1.8.0", "1.8.0")}
+			}
+			in.Fleet = ready(back, 5)
+			c.interrupt(&in)
+			in.Policies[0].Status = Plan(in)[0].Status
+			in.Metas, in.Policies[0].Spec.Modules = []v1beta2.ModuleReleaseMeta{back}, modules
+			out := Plan(in)[0]
+			if len(out.Due) > 0 || len(out.Status.Modules) != 1 || len(out.Status.Modules[0].Rejected) != 1 {
+				t.Errorf("due: %+v, modules: %+v", out.Due, out.Status.Modules)
+			}
+		})
+	}
+}
