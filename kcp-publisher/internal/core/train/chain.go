@@ -34,7 +34,7 @@ type wait struct {
 }
 
 // plan adds the module to the outcome. While its versions are unknown, it keeps the record of the last known ones: a
-// version that is set back meanwhile must not be promoted again.
+// version that an operator sets back during this time must not be promoted again.
 func (c *chain) plan(out *Outcome) {
 	if c.meta == nil {
 		if len(c.before.Versions)+len(c.before.Rejected) > 0 {

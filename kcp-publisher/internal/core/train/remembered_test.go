@@ -18,7 +18,7 @@ func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		interrupt func(*Input)
-		// recorded is true if the version is already recorded as rejected; otherwise it is set back meanwhile.
+		// recorded is true if the version is already recorded as rejected; otherwise it is set back during the evaluation.
 		recorded bool
 	}{
 		"nothing":                               {func(*Input) {}, false},
