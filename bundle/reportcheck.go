@@ -168,7 +168,8 @@ func (r Report) checkTrouble() error {
 		}
 	}
 	if t := r.Trouble; t != nil && (len(t.Message) > MaxMessageBytes || len(t.Reason) > MaxVersionBytes) {
-		return fmt.Errorf("trouble: message of %d bytes, at most %d", len(t.Message), MaxMessageBytes)
+		return fmt.Errorf("trouble.message: %d bytes, at most %d; trouble.reason: %d bytes, at most %d", len(t.Message),
+			MaxMessageBytes, len(t.Reason), MaxVersionBytes)
 	}
 	if t := r.Trouble; t != nil {
 		if err := reason.Reason(t.Reason).Check(); err != nil {

@@ -178,6 +178,47 @@ func TestReportBeyondALimitIsRefused(t *testing.T) {
 	}
 }
 
+func TestErrorOfALongReportFieldNamesItsLength(t *testing.T) {
+	signer := trusttest.NewSigner(t)
+	long := func(n int) string { return strings.Repeat("x", n) }
+	for name, c := range map[string]struct {
+		change func(*Report)
+		want   string
+	}{
+		"secrets: trouble": {
+			func(r *Report) { r.Secrets = &ReportedSecrets{Trouble: long(513)} }, "secrets.trouble: 513 bytes, at most 512",
+		},
+		"secrets: revision": {
+			func(r *Report) { r.Secrets = &ReportedSecrets{Revision: long(129)} },
+			"secrets.revision: 129 bytes, at most 128",
+		},
+		"watched: trouble": {
+			func(r *Report) { r.Watched = []ReportedWatch{{Trouble: long(513)}} }, "trouble: 513 bytes, at most 512",
+		},
+		"watched: watcher": {
+			func(r *Report) { r.Watched = []ReportedWatch{{Watcher: long(254)}} }, "watcher: 254 bytes, at most 253",
+		},
+		"trouble: message": {
+			func(r *Report) { r.Trouble = &ReportedTrouble{Message: long(513)} }, "trouble.message: 513 bytes, at most 512",
+		},
+		"trouble: reason": {
+			func(r *Report) { r.Trouble = &ReportedTrouble{Reason: long(129)} }, "trouble.reason: 129 bytes, at most 128",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			report := sampleReport()
+			c.change(&report)
+			_, err := VerifyReport(response(t, report, signer), Reporter{
+				Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer),
+			})
+			trusttest.WantReason(t, err, refusal.Malformed)
+			if !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
 func TestReasonsOfALaterVersionAreAccepted(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	report := sampleReport()

@@ -173,8 +173,8 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 	return nil
 }
 
-// Signed returns how many root keys signed the draft so far, and how many of those that it lists have to. One that
-// changes the root keys needs as many of those before, too.
+// Signed returns the number of signatures so far, and the threshold of the root keys that the draft lists. A draft that
+// changes the root keys also needs the threshold of the previous root keys.
 func (d *RootDraft) Signed() (signatures, threshold int) {
 	return len(d.metadata.Signatures), d.role(RoleRoot).Threshold
 }

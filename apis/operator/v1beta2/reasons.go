@@ -76,15 +76,15 @@ const (
 	// ReasonBundleUnknown is a reason of Registry: the registry had a newer bundle than this publisher knows.
 	ReasonBundleUnknown = "BundleUnknown"
 
-	// ReasonRemovalsHeld is of Removals, and of an Event of type Warning on the publisher's Lease: the removal of modules
-	// waits for an operator's approval. The message names the modules and the reason.
+	// ReasonRemovalsHeld is a reason of condition Removals, and of a Warning Event on the publisher's Lease: the removal
+	// of modules waits for an operator's approval. The message names the modules and the reason.
 	ReasonRemovalsHeld = "RemovalsHeld"
-	// ReasonNoRemovalsHeld is of Removals: no removal waits any longer.
+	// ReasonNoRemovalsHeld is a reason of condition Removals: no removal waits for an approval.
 	ReasonNoRemovalsHeld = "NoRemovalsHeld"
-	// ReasonCommitHeld is of Publishing: a Git commit is applied in part, so bundles are renewed without a change. The
-	// message names the commit.
+	// ReasonCommitHeld is a reason of condition Publishing: a Git commit is partially applied, so bundles are renewed
+	// without a change. The message names the commit.
 	ReasonCommitHeld = "CommitHeld"
-	// ReasonPublishing is of Publishing: bundles are published again.
+	// ReasonPublishing is a reason of condition Publishing: bundles are published again.
 	ReasonPublishing = "Publishing"
 
 	// ReasonWritten is a reason of Secrets: the runtime has the Secrets as sealed.

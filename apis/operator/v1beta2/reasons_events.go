@@ -24,10 +24,10 @@ const (
 const (
 	// ReasonRuntimeEmpty: the runtime has reported that all modules are removed.
 	ReasonRuntimeEmpty = "RuntimeEmpty"
-	// ReasonHandedOver is of an Event on a deleted Kyma that is finalized: its runtime belongs to another Kyma or control
-	// plane, and keeps its modules.
+	// ReasonHandedOver is the reason of an Event on a deleted Kyma whose finalizer is removed: its runtime belongs to
+	// another Kyma or control plane, and keeps its modules.
 	ReasonHandedOver = "HandedOver"
-	// ReasonCloneDetected is of an Event of type Warning on a Kyma whose runtime's key two agents use.
+	// ReasonCloneDetected is the reason of a Warning Event on a Kyma: two agents use the key of its runtime.
 	ReasonCloneDetected = "CloneDetected"
 	// ReasonRuntimeGone: LabelRuntimeGone marks the runtime's cluster as no longer existing.
 	ReasonRuntimeGone = "RuntimeGone"

@@ -130,7 +130,7 @@ func (w *world) right(_ string, r record) bool {
 		r.Published != "" && r.Observed == r.Published
 }
 
-// untilRight waits until the Kymas of so many runtimes are right, and returns when the last one became right.
+// untilRight waits until at least wanted Kymas meet the condition counts, and returns the time of the last change.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.until(ctx,

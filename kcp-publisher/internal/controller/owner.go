@@ -36,7 +36,7 @@ func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Ky
 	return all, nil
 }
 
-// claim returns an error if a Kyma does not own its runtime. Before that it takes up the decisions of operators: a
+// claim returns an error if a Kyma does not own its runtime. It first applies the operators' decisions: a
 // hand-over in an annotation, and a token that the runtime's agent used for this Kyma.
 func (k *Kymas) claim(ctx context.Context, p *pass) error {
 	all, err := k.claimants(ctx, p.kyma)

@@ -205,7 +205,7 @@ func (p *plan) leftOut() *finding {
 	return nil
 }
 
-// waiting ends a pass early with something that comes by itself, or is an Error in the end.
+// waiting ends a pass early in state Processing. The state becomes Error after the ready timeout.
 func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWhat string) outcome {
 	out.state = v1beta2.StateProcessing
 	out.ready = finding{reason: v1beta2.ReasonInstalling, message: forWhat}

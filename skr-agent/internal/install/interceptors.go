@@ -41,7 +41,7 @@ func (i *Installer) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, 
 }
 
 // applyInterceptors applies the interceptors of a plan that already exist, after one of them refused an object or could
-// not be called: the version may correct the one that blocks it. It returns errors of the moment only.
+// not be called: the version may correct the one that blocks it. It returns only temporary errors.
 func (a *actor) applyInterceptors(ctx context.Context, p plan) error {
 	for _, o := range slices.Concat(p.stages[:]...) {
 		if !intercepts(o.GroupVersionKind().GroupKind()) {

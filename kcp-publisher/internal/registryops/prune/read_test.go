@@ -57,7 +57,7 @@ func (s *shelf) documents(content string) bundle.Documents {
 	return documents
 }
 
-// push publishes bundles issued so many days ago, in order, and returns their digests.
+// push publishes bundles issued the given numbers of days ago, in order, and returns their digests.
 func (s *shelf) push(
 	signer trust.Signer, documents bundle.Documents, runtime string, days ...int,
 ) (all []digest.Digest) {

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// crowd is a runtime with so many modules, every one in trouble that takes many words, and a Kyma that asks for more
-// than those.
+// crowd returns a runtime with the given number of modules, each with a long error message, and a Kyma that requests
+// these modules and further unknown ones.
 func crowd(modules, unknown, nameLength int) Facts {
 	name := func(kind string, i int) string {
 		base := fmt.Sprintf("%s-%04d", kind, i)
