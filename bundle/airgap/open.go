@@ -84,22 +84,31 @@ func Open(paths []string, advance func(int64)) (*File, error) {
 func join(paths []string) (*File, error) {
 	parts := &parts{}
 	for _, path := range paths {
-		file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // opening a pipe must not wait for its writer
+		file, size, err := openRegular(path, os.O_RDONLY)
 		if err != nil {
 			return nil, errors.Join(err, parts.Close())
 		}
-		info, err := file.Stat()
-		if err == nil && !info.Mode().IsRegular() {
-			err = fmt.Errorf("%s: is not a regular file", path)
-		}
-		if err != nil {
-			return nil, errors.Join(err, file.Close(), parts.Close())
-		}
 		parts.files = append(parts.files, file)
-		parts.size += info.Size()
+		parts.size += size
 		parts.ends = append(parts.ends, parts.size)
 	}
 	return &File{at: parts, size: parts.size, closer: parts}, nil
+}
+
+// openRegular opens a regular file and returns its size. Another file, such as a pipe, is an error.
+func openRegular(path string, flags int) (*os.File, int64, error) {
+	file, err := os.OpenFile(path, flags|syscall.O_NONBLOCK, 0o644) // opening a pipe must not wait for its other end
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: is not a regular file", path)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, file.Close())
+	}
+	return file, info.Size(), nil
 }
 
 // parts reads several files as one.

@@ -61,14 +61,8 @@ func Write(ctx context.Context, path string, layout Layout, packing Packing, adv
 // openPartial opens the file of an earlier run, or creates it. The folder can be a removable disk that another person
 // prepared, so it follows no link: the export would overwrite a file elsewhere.
 func openPartial(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.Join(fmt.Errorf("%s: is not a regular file: remove it", path), err, file.Close())
-	}
-	return file, nil
+	file, _, err := openRegular(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW)
+	return file, err
 }
 
 // rename gives a file its final name and syncs it: the disk can be removed at once.

@@ -38,7 +38,6 @@ type reads struct {
 
 // read is a read of objects. The fields below done are set once done is closed.
 type read struct {
-	began   time.Time
 	done    chan struct{}
 	objects []any
 	err     error
@@ -48,23 +47,17 @@ type read struct {
 // that fetch returns. The callers must not change them. An error is not shared, because it can be the other caller's
 // timeout.
 func (r *reads) get(ctx context.Context, s selection, fetch func(context.Context) ([]any, error)) ([]any, error) {
-	now := time.Now()
 	r.mu.Lock()
-	for other, known := range r.kept {
-		if now.Sub(known.began) >= sharedFor {
-			delete(r.kept, other)
-		}
-	}
 	known := r.kept[s]
 	if known == nil {
-		known = &read{began: now, done: make(chan struct{})}
+		known = &read{done: make(chan struct{})}
 		if len(r.kept) < maxShared {
 			r.kept[s] = known
+			time.AfterFunc(sharedFor, func() { r.forget(s) })
 		}
 		r.mu.Unlock()
 		known.objects, known.err = fetch(ctx)
 		close(known.done)
-		time.AfterFunc(sharedFor, func() { r.forget(s, known) })
 		return known.objects, known.err
 	}
 	r.mu.Unlock()
@@ -79,13 +72,11 @@ func (r *reads) get(ctx context.Context, s selection, fetch func(context.Context
 	return known.objects, nil
 }
 
-// forget releases the objects of a read.
-func (r *reads) forget(s selection, old *read) {
+// forget ends the sharing of a read.
+func (r *reads) forget(s selection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.kept[s] == old {
-		delete(r.kept, s)
-	}
+	delete(r.kept, s)
 }
 
 // objects returns the objects of a check, which the caller must not change.

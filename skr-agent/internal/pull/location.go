@@ -152,6 +152,7 @@ func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (
 		}
 		if err == nil {
 			p.location.skipped = nil
+			p.lend()
 			return changed, true
 		}
 	}

@@ -103,7 +103,7 @@ func TestInvalidComponentVersionIsReported(t *testing.T) {
 			d := m["layers"].([]any)[0].(map[string]any)["digest"].(digest.Digest)
 			blobs[d] = append([]byte{}, blobs[d]...)
 			blobs[d][600] ^= 1
-		}, "blob sha256:"},
+		}, ": its digest is sha256:"},
 		"no layers": {
 			testDescriptor, func(_ map[digest.Digest][]byte, m map[string]any) { m["layers"] = []any{} },
 			"is not a component version",

@@ -139,9 +139,7 @@ func (r *Round) track(
 // the rollout with that record.
 func (r *Round) leave(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
 	p := newPlan(ended.Name, ended.Spec, ended.Status, Situation{Channel: version, Now: now})
-	if version != "" {
-		p.release()
-	}
+	p.release()
 	p.status.VersionWithoutPolicy = version
 	if equality.Semantic.DeepEqual(ended.Status, p.status) {
 		return ended

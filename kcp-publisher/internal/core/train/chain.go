@@ -36,13 +36,19 @@ type wait struct {
 // plan adds the module to the outcome. While its versions are unknown, it keeps the record of the last known ones: a
 // version that an operator sets back during this time must not be promoted again.
 func (c *chain) plan(out *Outcome) {
-	if c.meta == nil {
-		if len(c.before.Versions)+len(c.before.Rejected) > 0 {
-			out.Status.Modules = append(out.Status.Modules, c.before)
-		}
-		return
-	}
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejected()}
+	if c.meta == nil {
+		c.next.Versions = c.before.Versions
+	} else {
+		c.positions(out)
+	}
+	if len(c.next.Versions)+len(c.next.Rejected) > 0 {
+		out.Status.Modules = append(out.Status.Modules, c.next)
+	}
+}
+
+// positions adds the version of each channel to the module's status.
+func (c *chain) positions(out *Outcome) {
 	channels := c.policy.Spec.Channels
 	// The last channel comes first: whether a channel is busy depends on its own version's next step.
 	after := (*fleet.TrainVersion)(nil)
@@ -62,9 +68,6 @@ func (c *chain) plan(out *Outcome) {
 		after = &entry
 	}
 	slices.Reverse(c.next.Versions)
-	if len(c.next.Versions)+len(c.next.Rejected) > 0 {
-		out.Status.Modules = append(out.Status.Modules, c.next)
-	}
 }
 
 // position fills in the open conditions of the version of channel i. after is the entry of the next channel.

@@ -8,6 +8,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
+// TestRollbackIsRecordedWithoutAModuleReleaseMeta deletes the Rollout before the module has a ModuleReleaseMeta again.
+func TestRollbackIsRecordedWithoutAModuleReleaseMeta(t *testing.T) {
+	in := due()
+	metas := in.Metas
+	in.Metas = nil
+	in.Rollouts = []fleet.Rollout{rolloutOf("regular", "1.8.0", 1, fleet.RolloutRolledBack, ago(time.Hour))}
+	in.Policies[0].Status = Plan(in)[0].Status
+	in.Metas, in.Rollouts = metas, nil
+	out := Plan(in)[0]
+	if rejected := out.Status.Modules[0].Rejected; len(out.Due) > 0 || len(rejected) != 1 || rejected[0].Version != "1.8.0" {
+		t.Errorf("due: %+v, rejected: %+v", out.Due, rejected)
+	}
+}
+
 // TestInterruptedEvaluationKeepsRejectedVersions evaluates a policy once while it cannot see its module as usual. A
 // version that an operator set back is not promoted again afterwards.
 func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
