@@ -157,7 +157,7 @@ func verifyCarried(fetched Fetched, root trust.Root) (VerifiedCarried, *refusal.
 }
 
 // CheckCarried checks that the signed image list of an air-gap file is valid now, covers the bundles in that file, and
-// is not older than last, the list last imported for the same runtimes (nil if there is none).
+// is not older than last, the list last imported for the same runtimes (nil for the first list).
 func CheckCarried(
 	p CarriedPredicate, list Carried, with []CarriedBundle, last *CarriedPredicate, epoch int64, now time.Time,
 	skew time.Duration,

@@ -25,7 +25,7 @@ type ReportedCheckRun struct {
 	Module string `json:"module"`
 	// Version is the version that the module had. Empty if the runtime does not have the module.
 	Version string `json:"version,omitempty"`
-	// Measured is the time at which the last measurement ended.
+	// Measured is the time when the last measurement ended.
 	Measured time.Time `json:"measured"`
 	// Problem is the reason why no check was measured. Empty if the checks were measured.
 	Problem string `json:"problem,omitempty"`

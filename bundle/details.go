@@ -24,7 +24,7 @@ func AllDetails() []Detail { return []Detail{DetailEvents, DetailLogs, DetailObj
 // ModuleDetails are the requested details of one module. Secrets in them are masked as far as the agent recognizes
 // them. They stay in the report: no status contains them.
 type ModuleDetails struct {
-	// Taken is the time at which the agent read them.
+	// Taken is the time when the agent read them.
 	Taken time.Time `json:"taken"`
 	// Failing are the objects that keep the module from being ready, with their Pods.
 	Failing []FailingObject `json:"failing,omitempty"`

@@ -25,8 +25,8 @@ type Report struct {
 	Fleet string `json:"fleet,omitempty"`
 	// Sequence grows with every report that a key signs; see NextReportSequence.
 	Sequence int64 `json:"sequence"`
-	// Time is the time at which the runtime wrote the report, by its own clock. The control plane measures silence by its
-	// own clock.
+	// Time is the time when the runtime wrote the report, by its own clock. The control plane measures silence by its own
+	// clock.
 	Time time.Time `json:"time"`
 	// AgentVersion and KubernetesVersion are in the form that the two programs print, such as "v1.36.3".
 	AgentVersion      string `json:"agentVersion"`

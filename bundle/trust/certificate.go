@@ -152,7 +152,7 @@ type Certificate struct {
 	IssuerThumbprint string
 }
 
-// RenewAt returns the time at which a third of the certificate's life is over.
+// RenewAt returns the time when a third of the certificate's life is over.
 func (c Certificate) RenewAt() time.Time { return c.NotBefore.Add(c.NotAfter.Sub(c.NotBefore) / 3) }
 
 // Covers reports whether a time is within the certificate's life, as far as clocks may differ.

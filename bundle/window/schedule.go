@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Schedule contains the times at which one runtime can be upgraded. It names neither the runtime nor its rule.
+// Schedule contains the times when one runtime can be upgraded. It names neither the runtime nor its rule.
 type Schedule struct {
 	// Windows are the windows of the rule that the runtime matches, or its own.
 	Windows []Window `json:"windows"`
 	// Default applies while none of Windows is open or ahead. Nil if there is no default.
 	Default *Window `json:"default,omitempty"`
-	// Minimum is the time for which a window must stay open for an upgrade to begin in it.
+	// Minimum is the remaining time that a window needs for an upgrade to begin in it.
 	Minimum metav1.Duration `json:"minimum,omitzero"`
 	// Early allows the runtime's admin to upgrade before the next window: with spec.skipMaintenanceWindows, or from a
 	// chosen time on.

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// reportEvery is the interval at which a log gets a line about something that still runs.
+// reportEvery is the interval between two lines of a log about something that still runs.
 const reportEvery = 15 * time.Second
 
 // runWithProgress runs a command, shows it and its duration, and returns its output. Without that, a wait of minutes

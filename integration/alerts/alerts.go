@@ -25,7 +25,7 @@ type Case struct {
 	Name string
 	// Series are the values of time series, one a minute, in promtool's notation.
 	Series map[string]string
-	// At is the time at which the alerts are evaluated, by a clock that starts at 0.
+	// At is the time when the alerts are evaluated, by a clock that starts at 0.
 	At     time.Duration
 	Firing []string
 }

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// namespaces has the namespace in which each chart is installed.
+// namespaces has the namespace of each installed chart.
 var namespaces = map[string]string{"kcp-publisher": "kcp-system", "skr-agent": "kyma-system"}
 
 func release(t *testing.T, name string, values map[string]any) Release {

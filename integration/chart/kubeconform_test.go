@@ -39,8 +39,7 @@ func newSchemas(g *ground) *schemas {
 	return &schemas{g, g.TempDir(), paths, map[string]bool{}, map[string]map[string]any{}}
 }
 
-// location is the path at which kubeconform finds the schema of a kind. For the core group, it uses the version as the
-// group.
+// location is the path of the schema of a kind for kubeconform. For the core group, it uses the version as the group.
 func (s *schemas) location() string {
 	return filepath.Join(s.dir, "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json")
 }

@@ -22,8 +22,8 @@ import (
 )
 
 // carried exports the runtime's newest bundle to a file, imports the file, and imports the newest report, with programs
-// of two versions. Then it exports only what that report lacks. It tries again if another bundle was published
-// meanwhile.
+// of two versions. Then it exports only what that report lacks. It tries again if another bundle was published in
+// between.
 func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are carried", func() (bool, string) {

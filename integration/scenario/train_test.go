@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stopover is the time for which a version stays in a channel.
+// stopover is the time that a version stays in a channel.
 const stopover = 4 * time.Second
 
 var trainKey = client.ObjectKey{Namespace: sample.Namespace, Name: "train"}

@@ -75,7 +75,7 @@ type State struct {
 type Record struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
-	// Ready is the time at which the module became ready in the version, zero before.
+	// Ready is the time when the module became ready in the version, zero before.
 	Ready  time.Time `json:"ready,omitzero"`
 	States []State   `json:"states,omitempty"`
 }
@@ -141,9 +141,9 @@ func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.T
 	return due, !due.After(ready.Add(checkFor))
 }
 
-// step returns the whole seconds to which the times of a check are rounded down, at most a sixth of its interval and 10
-// seconds. So the checks of many modules are measured at the same times: the agent seldom wakes up, and checks over the
-// same objects share a read.
+// step returns the granularity of the times of a check: whole seconds, at most a sixth of its interval and 10 seconds.
+// So the checks of many modules are measured at the same times: the agent seldom wakes up, and checks over the same
+// objects share a read.
 func step(interval time.Duration) time.Duration {
 	return max(min(interval/6, 10*time.Second).Truncate(time.Second), time.Second)
 }

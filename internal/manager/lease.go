@@ -16,11 +16,10 @@ import (
 
 // Election configures how a lease is renewed and acquired.
 type Election struct {
-	// Lease is the time for which other replicas wait before they acquire a lease that its holder stopped renewing.
+	// Lease is the time that other replicas wait before they acquire a lease that its holder stopped renewing.
 	Lease time.Duration
-	// Renew is the time for which the holder retries a failed renewal before its process exits. It can be longer than
-	// Lease: an expired lease blocks all writes of its former holder, and the process continues if no other one acquired
-	// it.
+	// Renew is the time that the holder retries a failed renewal before its process exits. It can be longer than Lease: an
+	// expired lease blocks all writes of its former holder, and the process continues if no other one acquired it.
 	Renew time.Duration
 	// Retry is the time between two attempts to acquire a lease, or to repeat a failed renewal.
 	Retry time.Duration
@@ -68,7 +67,7 @@ type Lease struct {
 	revisions *revisions
 
 	mu sync.Mutex // guards all fields below
-	// renewed is the time at which the last successful renewal was sent, zero if the lease is not held.
+	// renewed is the time when the last successful renewal was sent, zero if the lease is not held.
 	renewed time.Time
 	// acquired reports that this process acquired the lease and did not release it.
 	acquired bool

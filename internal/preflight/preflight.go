@@ -78,7 +78,7 @@ func Draw(out io.Writer, findings []Finding) {
 	}
 }
 
-// rootWarning is the time before the end of a root of trust at which it must be signed again.
+// rootWarning is the remaining validity of a root of trust that causes a warning.
 const rootWarning = 30 * 24 * time.Hour
 
 // Root judges a root of trust. from is its location, and renew the instruction to renew it.

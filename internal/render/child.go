@@ -15,8 +15,8 @@ import (
 const (
 	// maxStackBytes ends endless recursion while there is enough memory for an error message.
 	maxStackBytes = 64 << 20
-	// hardShare is the factor by which the kernel's memory limit exceeds the child's own limit. The child reports an
-	// exceeded limit itself, because Go's runtime can die in many ways without memory.
+	// hardShare is the ratio of the kernel's memory limit to the child's own limit. The child reports an exceeded limit
+	// itself, because Go's runtime can die in many ways without memory.
 	hardShare = 4
 	// watchInterval is the interval at which the child checks its memory. A program can allocate 50 MiB in between.
 	watchInterval = 10 * time.Millisecond

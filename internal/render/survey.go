@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// call is a place at which a template calls an unsettled function.
+// call is a call of an unsettled function in a template.
 type call struct {
 	function, file string
 	line, offset   int

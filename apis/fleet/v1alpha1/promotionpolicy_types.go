@@ -186,7 +186,7 @@ type ModuleTrain struct {
 type TrainVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
-	// Since is the time from which the version counts as in the channel.
+	// Since is the start of the time that the version counts as in the channel.
 	Since metav1.Time `json:"since"`
 	// Reason is the first reason why the version is not in the next channel.
 	Reason WaitReason `json:"reason"`

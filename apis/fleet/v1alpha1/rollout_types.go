@@ -124,11 +124,11 @@ type RolloutStatus struct {
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
-	// BackSince is the time at which the rollback began.
+	// BackSince is the time when the rollback began.
 	// +optional
 	BackSince *metav1.Time `json:"backSince,omitempty"`
-	// ReleasedAt is the time at which the channel had another version after the rollout was stopped or its version was
-	// taken back. From then on, the channel can have the version again: the publisher creates another Rollout for it.
+	// ReleasedAt is the time when the channel had another version after the rollout was stopped or its version was taken
+	// back. From then on, the channel can have the version again: the publisher creates another Rollout for it.
 	// +optional
 	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
 	// VersionWithoutPolicy is the version that the channel had after the rollout ended and while no RolloutPolicy covered
@@ -165,10 +165,10 @@ type WaveStatus struct {
 	Deferred int32 `json:"deferred,omitempty"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
-	// ReadyAt is the time at which the soak began.
+	// ReadyAt is the time when the soak began.
 	// +optional
 	ReadyAt *metav1.Time `json:"readyAt,omitempty"`
-	// ProvenAt is the time at which the wave was proven and the next one could start.
+	// ProvenAt is the time when the wave was proven and the next one could start.
 	// +optional
 	ProvenAt *metav1.Time `json:"provenAt,omitempty"`
 	// Granted lists the runtimes that can be updated but whose Kyma does not record the update yet, at most 500.
@@ -212,7 +212,7 @@ type CheckSummary struct {
 // PostponedRuntime is a runtime that gave its place in a wave to others.
 type PostponedRuntime struct {
 	Runtime string `json:"runtime"`
-	// Since is the time at which the publisher last withdrew the version from the runtime.
+	// Since is the time when the publisher last withdrew the version from the runtime.
 	Since metav1.Time `json:"since"`
 }
 

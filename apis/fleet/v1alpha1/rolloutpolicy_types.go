@@ -88,7 +88,7 @@ type Wave struct {
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
-	// Soak is the time for which a ready wave is watched before the next one starts.
+	// Soak is the time to watch a ready wave before the next one starts.
 	// +optional
 	Soak metav1.Duration `json:"soak,omitzero"`
 	// MinReady is the number of runtimes that must be updated: a number, or a percentage of the runtimes that are not

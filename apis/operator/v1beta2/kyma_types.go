@@ -210,9 +210,9 @@ type RuntimeStatus struct {
 	// people read the messages.
 	// +optional
 	Reasons *RuntimeReasons `json:"reasons,omitempty"`
-	// HealthyUntil is the time at which the runtime stops counting as healthy unless this object changes. Unset if it is
-	// not healthy. A program that lists many Kymas needs to read only the others in full. It is written only along with
-	// other changes.
+	// HealthyUntil is the time when the runtime stops counting as healthy unless this object changes. Unset if it is not
+	// healthy. A program that lists many Kymas needs to read only the others in full. It is written only along with other
+	// changes.
 	// +optional
 	HealthyUntil *metav1.Time `json:"healthyUntil,omitempty"`
 	// Running lists the running modules with their versions, after the sequence of the latest bundle, such as
@@ -337,7 +337,7 @@ type BundleRecord struct {
 	Epoch    int64  `json:"epoch,omitempty"`
 	Sequence int64  `json:"sequence"`
 	Digest   string `json:"digest"`
-	// Published is the time at which the bundle was issued.
+	// Published is the time when the bundle was issued.
 	Published metav1.Time `json:"published"`
 	// Commit is the Git commit from which the control plane was applied when the bundle was built. Empty if it does not
 	// follow a repository.
@@ -351,8 +351,8 @@ type BundleRecord struct {
 	Changes []VersionChange `json:"changes,omitempty"`
 	// +optional
 	More int32 `json:"more,omitempty"`
-	// Applied is the time at which the control plane first received a report that the runtime has applied the bundle, by
-	// the control plane's clock.
+	// Applied is the time when the control plane first received a report that the runtime has applied the bundle, by the
+	// control plane's clock.
 	// +optional
 	Applied *metav1.Time `json:"applied,omitempty"`
 	// State is the worst state of the bundle's modules that was last reported while it was the latest bundle and
@@ -393,7 +393,7 @@ type EarlierBundle struct {
 type GivenVersion struct {
 	// Rollout is the name of the Rollout.
 	Rollout string `json:"rollout"`
-	// Time is the time at which the first bundle with the version was issued.
+	// Time is the time when the first bundle with the version was issued.
 	Time metav1.Time `json:"time"`
 	// State is the module's state in this version, from the latest report that refers to exactly the latest bundle and
 	// the Kyma's generation. Empty without such a report.
@@ -423,10 +423,10 @@ type ObservedBundle struct {
 	Epoch    int64  `json:"epoch"`
 	Sequence int64  `json:"sequence"`
 	Digest   string `json:"digest"`
-	// Time is the time at which the runtime wrote the report, by its own clock.
+	// Time is the time when the runtime wrote the report, by its own clock.
 	Time metav1.Time `json:"time"`
-	// Heard is the time at which the control plane first received this report, by its own clock. Later reports with the
-	// same content update it only once a day: use condition Reporting to find silent runtimes.
+	// Heard is the time when the control plane first received this report, by its own clock. Later reports with the same
+	// content update it only once a day: use condition Reporting to find silent runtimes.
 	// +optional
 	Heard *metav1.Time `json:"heard,omitempty"`
 	// Report is the digest of the report's content, without its time and sequence.

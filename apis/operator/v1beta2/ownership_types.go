@@ -4,7 +4,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Assignment is a decision of an operator that a runtime belongs to a Kyma. Of several, the newest counts.
 type Assignment struct {
-	// Decided is the time at which the operator or the publisher made the decision, in Unix milliseconds.
+	// Decided is the time when the operator or the publisher made the decision, in Unix milliseconds.
 	Decided int64 `json:"decided"`
 	// Former are the Kymas that owned the runtime before, the newest last.
 	// +optional

@@ -9,7 +9,7 @@ type ModuleRemoval struct {
 	Module string `json:"module,omitempty"`
 	// Decision is Held, Allowed or Approved.
 	Decision RemovalDecision `json:"decision"`
-	// Time is the time at which the decision was made. An approval names it.
+	// Time is the time when the decision was made. An approval names it.
 	Time metav1.Time `json:"time"`
 	// Reason is the reason why the removal waits; empty unless it is Held.
 	// +optional

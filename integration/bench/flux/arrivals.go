@@ -21,7 +21,7 @@ type kind struct {
 	Namespace string
 }
 
-// arrivals records the times at which the first and the last of some objects reached the expected state.
+// arrivals records the times when the first and the last of some objects reached the expected state.
 type arrivals struct {
 	kind   kind
 	watch  watch.Interface

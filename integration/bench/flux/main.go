@@ -25,8 +25,8 @@ import (
 // options configure one run.
 type options struct {
 	Apps int
-	// Poll is the interval at which the agent looks for a newer bundle, and Idle the time without changes while idle
-	// programs are measured.
+	// Poll is the interval between two polls of the agent, and Idle the time without changes while idle programs are
+	// measured.
 	Poll, Idle time.Duration
 	// Only measures one side, and writes no table.
 	Only string

@@ -31,7 +31,7 @@ type results struct {
 	Reported string `json:"reported"`
 }
 
-// unit is the unit in which a figure is printed.
+// unit is the unit of a printed figure.
 type unit int
 
 const (

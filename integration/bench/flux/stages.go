@@ -40,9 +40,8 @@ type side interface {
 	// ask has the programs look after some applications now, if they do not by themselves, and returns its own requests
 	// to the cluster.
 	ask(ctx context.Context, apps []int) (requests, error)
-	// revise releases the second version of every application, and returns the time at which the programs were
-	// notified, and its own requests to the cluster. It calls before once all is released. Until before returns, no
-	// program can notice.
+	// revise releases the second version of every application, and returns the time when the programs were notified, and
+	// its own requests to the cluster. It calls before once all is released. Until before returns, no program can notice.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }

@@ -18,7 +18,7 @@ import (
 const (
 	// maxObjects limits the variable "objects", and pageObjects one response of the API server.
 	maxObjects, pageObjects = 500, 100
-	// sharedFor is the age up to which checks share the objects of one read, and maxShared limits the reads that are kept.
+	// sharedFor is the maximum age of a read that checks share, and maxShared limits the reads that are kept.
 	sharedFor, maxShared = time.Second, 8
 )
 

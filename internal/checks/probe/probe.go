@@ -57,7 +57,7 @@ type Options struct {
 // Subject is the module that a measurement is for.
 type Subject struct {
 	Module, Version string
-	// Namespaces are the namespaces in which the module can run Jobs. Nil means all.
+	// Namespaces are the allowed namespaces of the module's Jobs. Nil means all.
 	Namespaces []string
 }
 

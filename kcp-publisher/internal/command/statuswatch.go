@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// changesSettle is the time for which changes are collected before the fleet is evaluated again.
+	// changesSettle is the time to collect changes before the fleet is evaluated again.
 	changesSettle = 500 * time.Millisecond
 	// lookAnyway is the interval without changes after which the fleet is evaluated again, because runtimes can become
 	// silent.

@@ -87,7 +87,7 @@ func (f *signInFlags) check() error {
 // enabled reports whether users sign in. Otherwise only the user who started the UI can access it.
 func (f *signInFlags) enabled() bool { return f.external != "" }
 
-// tokenValidity is the time for which the API server's review of a token is cached, and the maximum duration of event
+// tokenValidity is the lifetime of a cached review of a token by the API server, and the maximum duration of event
 // streams.
 const tokenValidity = time.Minute
 

@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// catalogSettles is the time for which changes are collected, so that applying a folder of templates is one change of
-// the catalog, not fifty.
+// catalogSettles is the time to collect changes, so that applying a folder of templates is one change of the catalog,
+// not fifty.
 const catalogSettles = 200 * time.Millisecond
 
 // Catalog keeps the latest snapshot of the catalog. No Kyma is resolved with a snapshot before the rollouts have
@@ -44,7 +44,7 @@ type Catalog struct {
 	// those in the snapshot. again requests reading the catalog.
 	held        atomic.Int32
 	ended, seen atomic.Int64
-	// began is the time at which the latest of those changes began, in Unix nanoseconds. waited is true if Kymas have been
+	// began is the time when the latest of those changes began, in Unix nanoseconds. waited is true if Kymas have been
 	// postponed for long since then.
 	began  atomic.Int64
 	waited atomic.Bool

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// hearingsInterval is the interval at which a shard sends the times of its runtimes' reports while a rollout is
-	// active.
+	// hearingsInterval is the interval between two messages of a shard with the times of its runtimes' reports, while a
+	// rollout is active.
 	hearingsInterval = 5 * time.Second
 	// hearingsOutdated is the time after a shard's last message after which its runtimes may have reported without the
 	// planner's knowledge.

@@ -35,7 +35,7 @@ type Kymas struct {
 	Keys      *Keys
 	// PollInterval is the interval for reading the report of a runtime that is not idle.
 	PollInterval time.Duration
-	// DeletionTimeout is the time for which a deleted Kyma waits for its runtime to be empty.
+	// DeletionTimeout is the time that a deleted Kyma waits for its runtime to be empty.
 	DeletionTimeout time.Duration
 	// Rules are the rules that do not change while the publisher runs: settings, maintenance and the allowed silence.
 	Rules      plan.Rules

@@ -28,12 +28,12 @@ const (
 )
 
 const (
-	// awaitedPolls is the factor by which a report is read more often if a rollout awaits it.
+	// awaitedPolls is the number of reads of a report that a rollout awaits, per read of another report.
 	awaitedPolls = 6
 	// awaitedAtOnce is the number of runtimes that can be read so often. With more, each is read less often.
 	awaitedAtOnce = 100
-	// restingPolls is the factor by which the report of an idle runtime is read less often. restingPoll limits that
-	// interval, unless the poll interval is longer.
+	// restingPolls is the poll interval of an idle runtime's report, in intervals of other reports. restingPoll limits
+	// that interval, unless the poll interval is longer.
 	restingPolls = 2
 	restingPoll  = time.Minute
 )

@@ -35,13 +35,13 @@ type pass struct {
 	kyma, before *v1beta2.Kyma
 	// requested is the value of the annotation with which an operator requested this pass, or empty.
 	requested string
-	// postponed is the time at which the report is read first. firstCheck is true if this process has not checked the
-	// bundle yet.
+	// postponed is the time when the report is read first. firstCheck is true if this process has not checked the bundle
+	// yet.
 	postponed  time.Time
 	firstCheck bool
 	// pending is true if the pass began with something to publish. begun is true if that was taken from the record.
 	pending, begun bool
-	// wait is the time for which the registry must not be used, or 0.
+	// wait is the remaining time until the registry can be used again, or 0.
 	wait    time.Duration
 	answer  *answer
 	newest  fleetstate.Report

@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// removalSettles is the time for which the first removals of a change wait for the others: labels of many Kymas change
-	// one by one.
+	// removalSettles is the time that the first removals of a change wait for the others: labels of many Kymas change one
+	// by one.
 	removalSettles = time.Second
-	// removalsFresh is the time for which a decision about the fleet is reused for removals that it covers.
+	// removalsFresh is the lifetime of a decision about the fleet, which is reused for the removals that it covers.
 	removalsFresh = 2 * time.Second
 )
 
@@ -36,7 +36,7 @@ type removals struct {
 	mu sync.Mutex // guards the fields below
 	// pending are the removals of each Kyma by its version and the catalog.
 	pending map[types.UID]pendingRemovals
-	// first is the time at which each pending removal was seen first.
+	// first is the time when each pending removal was seen first.
 	first map[removal.Removal]time.Time
 	// last is the last decision about the whole fleet.
 	last decidedRemovals

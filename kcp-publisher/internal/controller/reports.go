@@ -33,7 +33,7 @@ type reports struct {
 	slimmer *Slimmer
 
 	mu sync.Mutex // guards began
-	// began is the time at which the first report was read, or zero.
+	// began is the time when the first report was read, or zero.
 	began time.Time
 }
 

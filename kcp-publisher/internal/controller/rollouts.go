@@ -27,7 +27,7 @@ type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
-	// Interval is the interval at which an active rollout is evaluated without events, because soak times and deadlines
+	// Interval is the time between two evaluations of an active rollout without events, because soak times and deadlines
 	// pass.
 	Interval time.Duration
 	Now      func() time.Time
@@ -51,8 +51,7 @@ type Rollouts struct {
 const (
 	// rolloutInterval is the longest time between two evaluations of an active rollout.
 	rolloutInterval = 10 * time.Second
-	// reportsSettle is the time for which reports are collected, because evaluating a whole fleet for each report would be
-	// too slow.
+	// reportsSettle is the time to collect reports, because evaluating a whole fleet for each report would be too slow.
 	reportsSettle = 500 * time.Millisecond
 )
 

@@ -26,7 +26,7 @@ type rootNotes struct {
 	read              time.Time
 }
 
-// noteAgain is the time for which an existing note is assumed to stay, since it or the Lease can be deleted.
+// noteAgain is the assumed lifetime of an existing note, since it or the Lease can be deleted.
 const noteAgain = 30 * time.Minute
 
 // note writes the expiry of the root of trust to the publisher's Lease, for readers without keys. A failed write is

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// enforcedFor is the time for which the admission policy counts as in force after a probe, and unenforcedFor the time
-	// for which it counts as missing.
+	// enforcedFor is the time that the admission policy counts as in force after a probe, and unenforcedFor the time that
+	// it counts as missing.
 	enforcedFor   = 5 * time.Minute
 	unenforcedFor = 10 * time.Second
-	// policySettles is the time for which a missing policy is an error after the first probe. The API server applies a new
+	// policySettles is the time after the first probe while a missing policy is an error. The API server applies a new
 	// policy some seconds after its creation, and a chart creates it together with the publisher.
 	policySettles = 30 * time.Second
 	// maxWarned limits the Kymas whose Event is remembered. Beyond it, an Event can be repeated.

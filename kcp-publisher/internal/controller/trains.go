@@ -36,7 +36,7 @@ type Trains struct {
 	// mayWrite returns an error if this process has lost its lease.
 	mayWrite func() error
 	now      func() time.Time
-	// interval is the interval at which policies are evaluated without events, because reports of runtimes cause none.
+	// interval is the time between two evaluations of policies without events, because reports of runtimes cause none.
 	interval time.Duration
 	members  plan.MemberCache
 }
@@ -44,7 +44,7 @@ type Trains struct {
 const (
 	// trainInterval is the longest time between two evaluations of the policies.
 	trainInterval = time.Minute
-	// trainSettles is the time for which status changes of rollouts are collected.
+	// trainSettles is the time to collect status changes of rollouts.
 	trainSettles = 2 * time.Second
 )
 

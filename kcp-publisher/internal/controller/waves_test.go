@@ -33,7 +33,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// waves is a fleet in which a test calls the publisher's controllers one after the other. It counts their writes.
+// waves is a fleet whose publisher's controllers are called by a test, one after the other. It counts their writes.
 type waves struct {
 	*testing.T
 	*surroundings

@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// lockTimeout is the time for which a change waits for another one. A key management service can take that long to
-	// respond.
+	// lockTimeout is the time that a change waits for another one. A key management service can take that long to respond.
 	lockTimeout = time.Minute
 	lockRetry   = 20 * time.Millisecond
 )

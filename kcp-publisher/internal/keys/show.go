@@ -39,7 +39,7 @@ type Key struct {
 	// ID is the key's name in root.json.
 	ID    string `json:"id,omitempty"`
 	State State  `json:"state"`
-	// AcceptedUntil is the time at which the key's signatures are no longer accepted. A rotation can end it earlier.
+	// AcceptedUntil is the time when the key's signatures are no longer accepted. A rotation can end it earlier.
 	AcceptedUntil *time.Time `json:"acceptedUntil,omitempty"`
 }
 

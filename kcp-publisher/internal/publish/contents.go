@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentLife is the time for which a found content is not looked up again. Thousands of runtimes request the same few
+// contentLife is the time that a found content is not looked up again. Thousands of runtimes request the same few
 // contents at once. The component reader caches most of them, but it checks for each request whether the registry still
 // has the stored content.
 const contentLife = 2 * time.Second

@@ -76,7 +76,7 @@ type Publisher struct {
 	mu sync.Mutex // guards the fields below
 	// shared contains the documents that runtimes share in the registry, with the time of their last check.
 	shared map[digest.Digest]time.Time
-	// contentsPruned is the time at which outdated contents were last dropped.
+	// contentsPruned is the time when outdated contents were last dropped.
 	contentsPruned time.Time
 }
 

@@ -17,7 +17,7 @@ type Record struct {
 	last *plan.Published
 	// tag is the digest of the repository's tag at the last check or push.
 	tag digest.Digest
-	// checked is the time at which the registry was last found to contain last. Zero makes the next pass check it.
+	// checked is the time when the registry was last found to contain last. Zero makes the next pass check it.
 	checked     time.Time
 	documents   allowance
 	certificate checkedCertificate

@@ -164,8 +164,8 @@ func (i *Installer) write(
 	return applied, wait, err
 }
 
-// refused ends a pass in which the API server returned errors. Errors that a retry can resolve keep the pass waiting or
-// return an error. One error that the module causes makes the pass fail.
+// refused ends a pass after errors of the API server. Errors that a retry can resolve keep the pass waiting or return
+// an error. One error that the module causes makes the pass fail.
 func (i *Installer) refused(m *v1beta2.Manifest, known *memo, out outcome, p plan, err error) (outcome, error) {
 	var definite, temporary []string
 	forbidden := false

@@ -301,7 +301,7 @@ func namesImmutableFields(err error) bool {
 	})
 }
 
-// judgeRefusals returns the problem because of which a new version is not applied, or the objects to recreate for it.
+// judgeRefusals returns the problem that prevents a new version, or the objects to recreate for it.
 func judgeRefusals(m *v1beta2.Manifest, refused []refusal) (recreate []v1beta2.Resource, problem *finding) {
 	version := m.Annotations[v1beta2.AnnotationRecreate]
 	var wrong, fixed, kept, allowed []string

@@ -78,7 +78,7 @@ func isUnserved(err error) bool {
 // for. It answers with an internal error then, as for other problems of its own.
 func isUnconverted(err error) bool { return apierrors.IsInternalError(err) }
 
-// servedVersions returns the versions in which the API server serves a kind now, the preferred one first.
+// servedVersions returns the versions of a kind that the API server serves now, the preferred one first.
 func (a *actor) servedVersions(gk schema.GroupKind) ([]string, error) {
 	groups, err := a.discovery.ServerGroups()
 	if err != nil {

@@ -57,7 +57,7 @@ type Options struct {
 	// ReadyTimeout is the time after which a module that is not ready is an Error. Default: 10m. The module is still
 	// checked.
 	ReadyTimeout time.Duration
-	// Resync is the interval at which everything is compared although no watch reported a change: 1h.
+	// Resync is the time between two comparisons of everything, even if no watch reported a change: 1h.
 	Resync time.Duration
 }
 

@@ -78,7 +78,7 @@ type kindWatch struct {
 	broke   atomic.Int64                          // when it last could not list or watch, in Unix nanoseconds
 }
 
-// unsureAfterBreak is the time for which a watch is unreliable after it failed. A failing watch retries more often than
+// unsureAfterBreak is the time that a watch is unreliable after it failed. A failing watch retries more often than
 // that.
 const unsureAfterBreak = 2 * time.Minute
 

@@ -31,8 +31,8 @@ const (
 	pinsDir    = "pins"    // see Pin
 	partialDir = "partial" // incomplete files
 
-	// abandonedAfter is the age at which a partial file counts as abandoned. Every write updates its modification time,
-	// and no request lasts longer than a few minutes.
+	// abandonedAfter is the minimum age of an abandoned partial file. Every write updates its modification time, and no
+	// request lasts longer than a few minutes.
 	abandonedAfter = time.Hour
 	// smallBytes is the largest size that is checked in memory: manifests, configs, descriptors and most modules' content.
 	// Larger content is read twice: for the check and for the caller.

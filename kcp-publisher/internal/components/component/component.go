@@ -51,8 +51,7 @@ type Options struct {
 	Registries *store.Registries
 	// HelmRepositories are the URL prefixes of allowed Helm repositories. A descriptor alone does not allow one.
 	HelmRepositories []string
-	// Revalidate is the time for which a version counts as unchanged. RetryAfter is the time for which a failure is
-	// cached.
+	// Revalidate is the time that a version counts as unchanged. RetryAfter is the lifetime of a cached failure.
 	Revalidate, RetryAfter time.Duration
 	// Cached wraps repositories for reading, nil for none.
 	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget
@@ -102,7 +101,7 @@ func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 const (
 	// maxRemembered limits the cached versions. A fleet has some hundred.
 	maxRemembered = 10_000
-	// verdictLife is the time for which a version stays accepted before it is checked again, because certificates expire.
+	// verdictLife is the time that a version stays accepted before it is checked again, because certificates expire.
 	verdictLife = time.Hour
 	// readTimeout limits the wait of other callers for the same version.
 	readTimeout = 2 * time.Minute

@@ -28,12 +28,12 @@ type state struct {
 	shared bool
 	err    error
 	at     time.Time
-	// copied is the time at which the component version was last found complete in the registry, zero if it was not copied
+	// copied is the time when the component version was last found complete in the registry, zero if it was not copied
 	// there.
 	copied time.Time
 }
 
-// settle returns the repository from which runtimes read a content, and copies the content there if necessary.
+// settle returns the repository that runtimes read a content from, and copies the content there if necessary.
 func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
 	s := r.remembered(c, resource, place)
 	s.mu.Lock()

@@ -15,7 +15,7 @@ const (
 
 // Backoff is the delay after failed requests to a registry.
 type Backoff struct {
-	// Since is the time at which it began. Until is the time at which the current delay ends.
+	// Since is the time when it began. Until is the time when the current delay ends.
 	Since, Until time.Time
 	waits        *backoff.ExponentialBackOff
 }

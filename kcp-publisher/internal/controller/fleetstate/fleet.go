@@ -128,7 +128,7 @@ func (f *Fleet) Failing() int {
 	return f.failing
 }
 
-// Wait returns the time for which the registry must not be used for a runtime.
+// Wait returns the remaining time until the registry can be used for a runtime again.
 func (f *Fleet) Wait(key Key, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

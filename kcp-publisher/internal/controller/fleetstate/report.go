@@ -16,8 +16,7 @@ import (
 
 // Report is the verified latest report of a runtime.
 type Report struct {
-	// Asked is the time at which the registry was last read for it, or zero. Postponed is the time at which it is read
-	// first.
+	// Asked is the time when the registry was last read for it, or zero. Postponed is the time when it is read first.
 	Asked, Postponed time.Time
 	// Notified is the value of Runtime.Notified before the registry was read.
 	Notified int64
@@ -26,8 +25,8 @@ type Report struct {
 	// Accepted is the latest accepted report, or nil. Refused is why the latest report was refused.
 	Accepted *bundle.AcceptedReport
 	Refused  *refusal.Error
-	// Arrived is the time at which the accepted report arrived. After a restart it is the report's own time, because
-	// another publisher may have received it.
+	// Arrived is the time when the accepted report arrived. After a restart it is the report's own time, because another
+	// publisher may have received it.
 	Arrived time.Time
 	// Unread is the reason why a responding registry did not return the report.
 	Unread error

@@ -24,14 +24,13 @@ import (
 )
 
 const (
-	// readInterval is the interval at which the board is read, and beatInterval the one at which a member writes its
-	// heartbeat.
+	// readInterval is the interval between two reads of the board, and beatInterval the one between two heartbeats of a
+	// member.
 	readInterval, beatInterval = 500 * time.Millisecond, 2 * time.Second
 	// memberTimeout is the time without a heartbeat after which a member counts as gone, memberForgotten the time after
 	// which it is removed from the board.
 	memberTimeout, memberForgotten = 10 * time.Second, 5 * time.Minute
-	// announcedFor is the time for which a read announcement is valid. After waiting for Outdated, no replica uses an
-	// older one.
+	// announcedFor is the validity of a read announcement. After waiting for Outdated, no replica uses an older one.
 	announcedFor = 6 * time.Second
 	// Outdated is announcedFor plus time for work that had begun.
 	Outdated = announcedFor + 2*time.Second

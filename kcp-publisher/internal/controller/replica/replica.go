@@ -23,8 +23,8 @@ const Planner = -1
 const (
 	// lookInterval is the interval between checks whether a part still belongs to this replica.
 	lookInterval = time.Second
-	// joins is the time for which a new replica waits before it takes parts, so that it sees replicas that start at the
-	// same time.
+	// joins is the time that a new replica waits before it takes parts, so that it sees replicas that start at the same
+	// time.
 	joins = 2*beatInterval + readInterval
 )
 

@@ -18,7 +18,7 @@ type Input struct {
 	Rollouts []v1alpha1.Rollout
 	Metas    []v1beta2.ModuleReleaseMeta
 	Trains   []v1alpha1.PromotionPolicy
-	// RootExpires is the time at which the root of trust expires, or zero if unknown.
+	// RootExpires is the time when the root of trust expires, or zero if unknown.
 	RootExpires time.Time
 	// Held is the reason why publishing is on hold, such as a partially applied commit, or empty.
 	Held string
@@ -34,7 +34,7 @@ type Fleet struct {
 	// Modules are sorted by name.
 	Modules  []Module  `json:"modules,omitempty"`
 	Rollouts []Rollout `json:"rollouts,omitempty"`
-	// RootExpires is the time at which the root of trust expires, or nil if unknown.
+	// RootExpires is the time when the root of trust expires, or nil if unknown.
 	RootExpires *time.Time `json:"rootExpires,omitempty"`
 	// Warnings are causes that affect no single runtime, such as a root of trust that expires soon.
 	Warnings []Cause `json:"warnings,omitempty"`
@@ -118,7 +118,7 @@ type Runtime struct {
 	Health    Health            `json:"health"`
 	// Cause is nil without a problem. The cause of a healthy runtime only holds back a newer version.
 	Cause *Cause `json:"cause,omitempty"`
-	// Since is the time at which the cause began, or nil if unknown.
+	// Since is the time when the cause began, or nil if unknown.
 	Since *time.Time `json:"since,omitempty"`
 	// LastReport is the last recorded report, or nil. Reporting is true if the runtime is still reporting.
 	LastReport *time.Time `json:"lastReport,omitempty"`

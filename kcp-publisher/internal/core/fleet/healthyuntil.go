@@ -32,7 +32,7 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 	return time.Time{} // a reporting runtime must be recorded again at some time
 }
 
-// changesOf returns the times at which the health of a runtime can change although its Kyma does not.
+// changesOf returns the times when the health of a runtime can change although its Kyma does not.
 func changesOf(kyma *v1beta2.Kyma) []time.Time {
 	changes := []time.Time{plan.Heard(kyma).Add(notedWithin)}
 	if published := kyma.Status.Runtime.Published; published != nil {

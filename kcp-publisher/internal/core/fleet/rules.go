@@ -33,7 +33,7 @@ type found struct {
 	module, rollout string
 	// wave replaces WAVE in the advice. advice overrides the situation's advice.
 	wave, advice string
-	// since is the time at which the problem began, or zero if unknown.
+	// since is the time when the problem began, or zero if unknown.
 	since time.Time
 }
 

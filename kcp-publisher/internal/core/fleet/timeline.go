@@ -29,7 +29,7 @@ type Bundle struct {
 	More    int32                   `json:"more,omitempty"`
 	// Noted is true if the status contains the bundle's outcome.
 	Noted bool `json:"noted,omitempty"`
-	// Applied is the time at which the runtime's application of the bundle was first reported, or nil if unknown.
+	// Applied is the time when the runtime's application of the bundle was first reported, or nil if unknown.
 	Applied *time.Time `json:"applied,omitempty"`
 	Outcome Outcome    `json:"outcome"`
 	// State is the worst last known state of its modules while it was the latest bundle, or empty.

@@ -36,7 +36,7 @@ type world struct {
 	kyma     v1beta2.Kyma
 	facts    ingest.Facts
 	rollouts []v1alpha1.Rollout
-	// heard is the time at which the report arrived, now the time of the evaluation.
+	// heard is the time when the report arrived, now the time of the evaluation.
 	heard, now time.Time
 	// holding is the reason why bundles are only renewed, empty while they are published.
 	holding string

@@ -14,8 +14,8 @@ import (
 const (
 	// maxEarlierInstances limits the remembered instances. Two agents alternate, so a few are enough.
 	maxEarlierInstances = 4
-	// anonymousWait is the time for which an agent without instances must report before its requests count, after an agent
-	// with instances. An agent of an earlier version cannot detect the other one.
+	// anonymousWait is the time that an agent without instances must report before its requests count, after an agent with
+	// instances. An agent of an earlier version cannot detect the other one.
 	anonymousWait = 10 * time.Minute
 )
 

@@ -107,7 +107,7 @@ func (s Setting) unchanged() string {
 	}
 }
 
-// denial returns the message with which the policy denies a change of the setting.
+// denial returns the policy's message about a denied change of the setting.
 func (s Setting) denial() string {
 	return fmt.Sprintf("%s %s needs the verb %s on %s.%s", s.Place, s.Key, s.Verb, resourceKymas, v1beta2.Group)
 }

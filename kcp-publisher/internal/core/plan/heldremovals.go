@@ -16,7 +16,7 @@ type HeldRemoval struct {
 	ID string
 	// Module is empty for all modules of deleted Kymas.
 	Module, Reason string
-	// Since is the time at which the first of the removals was held.
+	// Since is the time when the first of the removals was held.
 	Since time.Time
 	// Kymas are the Kymas of the runtimes, sorted.
 	Kymas []*v1beta2.Kyma

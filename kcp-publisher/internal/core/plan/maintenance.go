@@ -15,7 +15,7 @@ import (
 type Maintenance struct {
 	// Policy selects windows by the labels of Kymas, nil for none.
 	Policy *window.Policy
-	// Minimum is the time for which a window must stay open for an upgrade to begin.
+	// Minimum is the remaining time that a window needs for an upgrade to begin.
 	Minimum time.Duration
 }
 

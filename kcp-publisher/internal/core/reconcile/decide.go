@@ -75,7 +75,7 @@ const HoldSettles = 5 * time.Second
 type Facts struct {
 	// View: the catalog, the gates and the Watchers are known and belong together.
 	View bool
-	// Changing is the time for which the control plane has been changing, or has not been announced to a shard.
+	// Changing is the time that the control plane has been changing, or has not been announced to a shard.
 	Changing time.Duration
 	// Deleted: the Kyma is being deleted. Finalizer: it has the publisher's finalizer.
 	Deleted, Finalizer bool

@@ -60,7 +60,7 @@ type Limits struct {
 	Percent, Count int
 	// PerModule limits the runtimes that lose one module. At least Count runtimes may lose it.
 	PerModule int
-	// Window is the time for which an allowed removal counts.
+	// Window is the time that an allowed removal counts.
 	Window time.Duration
 }
 

@@ -30,7 +30,7 @@ func measuredBy(r Runtime, outcomes ...v1beta2.CheckOutcome) Runtime {
 type progress struct {
 	spec     func(*fleet.RolloutSpec)
 	outcomes []v1beta2.CheckOutcome
-	// minutesAgo is the time at which the first runtime was given the version.
+	// minutesAgo is the time when the first runtime was given the version.
 	minutesAgo int
 	state      fleet.RolloutState
 	message    string

@@ -11,8 +11,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// postponeSettles is the time for which a postponed runtime keeps its place: a bundle that the publisher was pushing
-// when the version was withdrawn is recorded in the Kyma by then.
+// postponeSettles is the time that a postponed runtime keeps its place: a bundle that the publisher was pushing when
+// the version was withdrawn is recorded in the Kyma by then.
 const postponeSettles = time.Minute
 
 // grant lets further runtimes of started waves have the version, in the order of their places.
@@ -68,7 +68,7 @@ func (p *plan) open(updated int) bool {
 // slots are the places among a wave's concurrent runtimes that runtimes without the version take.
 type slots struct {
 	taken int
-	// postponed has the time at which the version was withdrawn from each postponed runtime.
+	// postponed has the time when the version was withdrawn from each postponed runtime.
 	postponed map[string]metav1.Time
 }
 

@@ -106,7 +106,7 @@ type wave struct {
 	// aside counts additional runtimes, which already have the promoted version or a newer one. shows counts those of
 	// them that prove the version.
 	aside, shows int
-	// shownSince is the time at which another rollout gave the last of shows the version, zero if none did.
+	// shownSince is the time when another rollout gave the last of shows the version, zero if none did.
 	shownSince time.Time
 	// unread counts the updated runtimes whose reports were not read since the publisher started. A newer report may
 	// contain a failure.

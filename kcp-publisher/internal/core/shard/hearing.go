@@ -12,7 +12,7 @@ import (
 // Hearings are the times of the last reports of a shard's runtimes. Statuses record them once a day, but rollouts need
 // them to the minute.
 type Hearings struct {
-	// At is the time at which they were collected. Began is the time at which their publisher first polled for reports.
+	// At is the time when they were collected. Began is the time when their publisher first polled for reports.
 	At    time.Time `json:"at"`
 	Began time.Time `json:"began"`
 	// Kymas are the Kymas with an accepted report, by name.

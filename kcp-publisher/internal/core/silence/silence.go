@@ -12,8 +12,8 @@ import "time"
 type LastReport struct {
 	// At is the time of the last report whose content is known, zero for none.
 	At time.Time
-	// Possible is the end of the time in which another publisher may have received a report without recording it, zero if
-	// that is not possible.
+	// Possible is the end of the time when another publisher may have received a report without recording it, zero if that
+	// is not possible.
 	Possible time.Time
 }
 

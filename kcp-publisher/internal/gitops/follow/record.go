@@ -43,7 +43,7 @@ const (
 	fieldAdded = "added"
 )
 
-// record wraps the ConfigMap in which the follower records its state, as read or before it is written.
+// record wraps the ConfigMap with the follower's state, as read or before it is written.
 type record struct{ corev1.ConfigMap }
 
 func (f *Follower) readRecord(ctx context.Context) (*record, error) {

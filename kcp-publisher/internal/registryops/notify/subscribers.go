@@ -71,7 +71,7 @@ type Subscribers struct {
 type subscriber struct {
 	runtime string
 	conn    net.Conn
-	// written is the time of the last write, until the time at which the connection ends.
+	// written is the time of the last write, until the time when the connection ends.
 	written, until time.Time
 	// writing is true while a goroutine writes. owed is true if that goroutine must send a notification after the current
 	// write.

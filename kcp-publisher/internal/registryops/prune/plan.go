@@ -89,7 +89,7 @@ type Inventory struct {
 // Rules limit the removals.
 type Rules struct {
 	Now time.Time
-	// MinAge is the time for which a manifest must be unused before it is removed.
+	// MinAge is the time that a manifest must be unused before it is removed.
 	MinAge time.Duration
 	// Limit is the maximum number of removals in one run.
 	Limit int

@@ -25,8 +25,7 @@ import (
 )
 
 const (
-	// Validity is the time for which a review is cached, which is also the longest time that a revoked right still
-	// applies.
+	// Validity is the lifetime of a cached review. It is also the longest time that a revoked right still applies.
 	Validity = 10 * time.Second
 	// reviewTimeout limits the wait for a review.
 	reviewTimeout = 5 * time.Second

@@ -42,7 +42,7 @@ const (
 	namespace = "kcp-system"
 	// shown is a text that only users with access to the fleet see.
 	shown = "the fleet with all its runtimes"
-	// validity is the time for which responses of the API server count here.
+	// validity is the lifetime of the API server's responses here.
 	validity = time.Second
 )
 

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// rightsFor is the time for which a review of rights is cached.
+// rightsFor is the lifetime of a cached review of rights.
 const rightsFor = 30 * time.Second
 
 // Local guards pages that are served on a workstation with the rights of one kubeconfig.

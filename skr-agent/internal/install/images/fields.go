@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// podPaths are the paths at which kinds of Kubernetes have the spec of a pod.
+// podPaths are the paths of the spec of a pod in Kubernetes' kinds.
 var podPaths = map[string]string{
 	"/Pod": "spec", "/ReplicationController": "spec.template.spec", "/PodTemplate": "template.spec",
 	"apps/Deployment": "spec.template.spec", "apps/StatefulSet": "spec.template.spec",
