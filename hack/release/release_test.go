@@ -274,7 +274,7 @@ func TestInvalidReleaseVersionIsRefused(t *testing.T) {
 			[]string{"-version", "1.0.0", "-platforms", "plan9/amd64"},
 			`-platforms: "plan9/amd64": want linux or darwin`,
 		},
-		"a key that is none":   {[]string{"-version", "1.0.0", "-key", "main.go"}, "-key: main.go: no PEM block found"},
+		"a file without a key": {[]string{"-version", "1.0.0", "-key", "main.go"}, "-key: main.go: no PEM block found"},
 		"a key not there":      {[]string{"-version", "1.0.0", "-key", "nowhere"}, "-key: open nowhere"},
 		"a version like a tag": {[]string{"-version", "latest"}, `-version "latest"`},
 	} {

@@ -17,7 +17,8 @@ func TestRollbackIsRecordedWithoutAModuleReleaseMeta(t *testing.T) {
 	in.Policies[0].Status = Plan(in)[0].Status
 	in.Metas, in.Rollouts = metas, nil
 	out := Plan(in)[0]
-	if rejected := out.Status.Modules[0].Rejected; len(out.Due) > 0 || len(rejected) != 1 || rejected[0].Version != "1.8.0" {
+	rejected := out.Status.Modules[0].Rejected
+	if len(out.Due) > 0 || len(rejected) != 1 || rejected[0].Version != "1.8.0" {
 		t.Errorf("due: %+v, rejected: %+v", out.Due, rejected)
 	}
 }
