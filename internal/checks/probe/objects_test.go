@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,12 @@ import (
 func TestChecksMeasuredTogetherShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := reads{kept: map[selection]*read{}}
-		fetched, failure := 0, error(nil)
+		var fetched atomic.Int32
+		failure := error(nil)
 		get := func(namespace string) ([]any, error) {
 			return r.get(t.Context(), selection{kind: "Pod", namespace: namespace},
 				func(context.Context) ([]any, error) {
-					fetched++
+					fetched.Add(1)
 					time.Sleep(100 * time.Millisecond)
 					return []any{namespace}, failure
 				})
@@ -35,12 +37,16 @@ func TestChecksMeasuredTogetherShareOneRead(t *testing.T) {
 			}
 			all.Wait()
 		}
-		count := func(want int, why string) {
+		count := func(want int32, why string) {
 			t.Helper()
-			if fetched != want {
-				t.Errorf("%s: %d reads, want %d", why, fetched, want)
+			if got := fetched.Swap(0); got != want {
+				t.Errorf("%s: %d reads, want %d", why, got, want)
 			}
-			fetched = 0
+		}
+		kept := func() int {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.kept)
 		}
 		together("a", "a", "a")
 		count(1, "three checks at once")
@@ -50,8 +56,8 @@ func TestChecksMeasuredTogetherShareOneRead(t *testing.T) {
 		together("a")
 		count(1, "a second later")
 		time.Sleep(2 * sharedFor)
-		if len(r.kept) != 0 {
-			t.Errorf("%d reads are kept without a caller", len(r.kept))
+		if n := kept(); n != 0 {
+			t.Errorf("%d reads are kept without a caller", n)
 		}
 		failure = errors.New("the API server does not respond")
 		together("a", "a")
@@ -63,8 +69,8 @@ func TestChecksMeasuredTogetherShareOneRead(t *testing.T) {
 			names[i] = string(rune('a' + i))
 		}
 		together(names...)
-		if len(r.kept) > maxShared {
-			t.Errorf("%d reads are kept, at most %d", len(r.kept), maxShared)
+		if n := kept(); n > maxShared {
+			t.Errorf("%d reads are kept, at most %d", n, maxShared)
 		}
 	})
 }
