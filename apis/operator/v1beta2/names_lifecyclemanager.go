@@ -9,6 +9,10 @@ const (
 	// inherited from lifecycle-manager. They are then in the Manifest's inventory, and ownership marks of
 	// lifecycle-manager on them are valid.
 	AnnotationInherited = "kyma-pull.dev/inherited"
+	// AnnotationKymas is specific to kyma-pull: on a Manifest in a runtime, the runtime's Kyma in the control plane and
+	// the Kymas that handed the runtime over, as NAMESPACE/NAME separated by commas. lifecycle-manager's marks on objects
+	// contain the name of the Kyma.
+	AnnotationKymas = "kyma-pull.dev/kymas"
 	// AnnotationReleased is specific to kyma-pull: "true" on a Manifest in a runtime whose module is returned to
 	// lifecycle-manager. The Manifest stays, and lifecycle-manager owns the agent's fields of its objects again.
 	AnnotationReleased = "kyma-pull.dev/released"

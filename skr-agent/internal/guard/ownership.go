@@ -15,8 +15,8 @@ import (
 type Owner struct {
 	Mark      string // the Manifest's namespace/name, as in the annotation owned-by
 	Module    string
-	Component string // the last part of the component's name; empty if the Manifest does not name it
-	Namespace string // for objects without a namespace
+	Inherits  []string // lifecycle-manager's marks on the module's objects, nil if they are unknown
+	Namespace string   // for objects without a namespace
 }
 
 // Made reports whether an object has the Manifest's mark.
@@ -32,7 +32,7 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	if by.Made(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.Mark {
 		return true
 	}
-	return takeover.Installed(o, by.Namespace, by.Module, by.Component) || mark == "" && module == by.Module
+	return takeover.Installed(o, by.Namespace, by.Inherits) || mark == "" && module == by.Module
 }
 
 // OwnsDefaultCR is Owns for a default CR. Lifecycle-manager creates it without a mark, and early versions with
@@ -52,7 +52,7 @@ func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bo
 		return by.Made
 	}
 	return func(o *metav1.PartialObjectMetadata) bool {
-		return by.Made(o) || takeover.Installed(o, by.Namespace, by.Module, by.Component)
+		return by.Made(o) || takeover.Installed(o, by.Namespace, by.Inherits)
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 )
 
 func TestOwners(t *testing.T) {
-	by := Owner{Mark: "kyma-system/keda", Module: "keda", Component: "keda-manager", Namespace: home}
+	by := Owner{Mark: "kyma-system/keda", Module: "keda", Namespace: home,
+		Inherits: []string{"kcp-system/default-keda-123"}}
 	for name, c := range map[string]struct {
 		annotations, labels map[string]string
 		owned, asDefaultCR  bool
@@ -57,7 +58,7 @@ func TestOwners(t *testing.T) {
 			false, false, nil,
 		},
 		"an older one's": {
-			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-manager-123"},
+			map[string]string{v1beta2.AnnotationOwnedBy: "kcp-system/default-keda-123"},
 			map[string]string{v1beta2.LabelManagedBy: "declarative-v2"}, true, true, nil,
 		},
 		"of its for another module": {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 // apply applies the content of a Manifest, or only the changed objects. The outcome has a state only if the pass ended
@@ -308,8 +308,9 @@ func (i *Installer) claimed(ctx context.Context, m *v1beta2.Manifest, p *plan) (
 func (i *Installer) owner(m *v1beta2.Manifest) guard.Owner {
 	component := m.Annotations[v1beta2.AnnotationFQDN]
 	return guard.Owner{
-		Mark: m.Namespace + "/" + m.Name, Module: m.ModuleLabel(),
-		Component: component[strings.LastIndex(component, "/")+1:], Namespace: i.Namespace,
+		Mark: m.Namespace + "/" + m.Name, Module: m.ModuleLabel(), Namespace: i.Namespace,
+		Inherits: takeover.Marks(m.Annotations[v1beta2.AnnotationKymas], component,
+			m.ModuleLabel(), m.Module(), component),
 	}
 }
 

@@ -26,7 +26,7 @@ type listing struct {
 	namespace string
 }
 
-// listed contains the metadata of objects by the kinds that were listed completely.
+// listed contains the metadata of all objects of each kind that was listed.
 type listed map[listing]map[key]*metav1.PartialObjectMetadata
 
 var errNotListed = errors.New("not listed")

@@ -65,11 +65,11 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 			map[string]string{v1beta2.AnnotationOwnedBy: by}
 		require.NoError(t, w.client.Create(ctx, o))
 	}
-	installedByKyma("first", "kcp-system/some-kyma-keda-1234567")
-	installedByKyma("theirs", "kcp-system/some-kyma-istio-1234567")
+	installedByKyma("first", lifecycleManagersMark("keda"))
+	installedByKyma("theirs", lifecycleManagersMark("api-keda"))
 	w.wants("keda", content)
 	w.state("keda", v1beta2.StateError,
-		"nothing was applied: ConfigMap kyma-system/theirs (of kcp-system/some-kyma-istio-1234567): there already")
+		"nothing was applied: ConfigMap kyma-system/theirs (of "+lifecycleManagersMark("api-keda")+"): there already")
 	require.NoError(t, w.client.Delete(ctx, configMap("theirs", nil)))
 	w.state("keda", v1beta2.StateReady, "")
 	require.True(t, w.exists(theirs, home, "first"))

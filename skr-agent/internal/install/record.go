@@ -33,7 +33,7 @@ type outcome struct {
 	untouched bool
 	// forbidden is true if the module may not write its content.
 	forbidden bool
-	// asBefore is true if the status stays.
+	// asBefore is true if the status does not change.
 	asBefore bool
 	// gone is true if nothing blocks the deletion of the Manifest.
 	gone bool

@@ -77,18 +77,19 @@ func (w *world) inherits(name, content string, list []v1beta2.Resource) {
 	m.Status.Synced, m.Status.State = list, v1beta2.StateProcessing
 	require.NoError(w, w.client.Status().Patch(w.Context(), m, client.MergeFrom(before)))
 	before = m.DeepCopy()
-	m.Annotations = map[string]string{v1beta2.AnnotationInherited: "sha256:of-the-list"}
+	delete(m.Annotations, v1beta2.AnnotationRestoring)
+	m.Annotations[v1beta2.AnnotationInherited] = "sha256:of-the-list"
 	require.NoError(w, w.client.Patch(w.Context(), m, client.MergeFrom(before)))
 }
 
 func TestModuleOfLifecycleManagerIsTakenOverCompletely(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	const mark = "kcp-system/some-kyma-keda-1234567"
+	mark := lifecycleManagersMark("keda")
 	w.installedByLifecycleManager(kedaOfLifecycleManager, mark)
 	w.installedByLifecycleManager(
 		"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio-config, namespace: kyma-system}",
-		"kcp-system/some-kyma-istio-1234567")
+		lifecycleManagersMark("istio"))
 	require.NoError(t, w.client.Create(ctx, configMap("tenants", nil)))
 	inherited := append(
 		resourcesOf(objects(t, kedaOfLifecycleManager)),
@@ -223,7 +224,7 @@ func TestDefaultCRCreatedByLifecycleManagerBelongsToItsModule(t *testing.T) {
 
 func TestModuleIsTakenOverWithAnUpgrade(t *testing.T) {
 	w := newWorld(t)
-	w.installedByLifecycleManager(kedaOfLifecycleManager, "kcp-system/some-kyma-keda-1234567")
+	w.installedByLifecycleManager(kedaOfLifecycleManager, lifecycleManagersMark("keda"))
 	w.inherits("keda", kedaOfOurs, resourcesOf(objects(t, kedaOfLifecycleManager)))
 	d := &appsv1.Deployment{}
 	w.eventually("the Deployment is applied, without the field that only lifecycle-manager's version has", func() bool {
@@ -237,7 +238,7 @@ func TestModuleIsTakenOverWithAnUpgrade(t *testing.T) {
 
 	t.Log("with the module goes what was inherited and not applied since, but by nobody's mark alone")
 	w.installedByLifecycleManager("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forged, namespace: kyma-system}",
-		"kcp-system/some-kyma-keda-1234567")
+		lifecycleManagersMark("keda"))
 	w.remove("keda")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "keda") })
 	require.False(t, w.exists(d, home, "keda-manager"))

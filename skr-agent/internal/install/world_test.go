@@ -35,6 +35,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 const home = v1beta2.RuntimeNamespace
@@ -179,6 +180,8 @@ func (w *world) wantsDigest(name string, d digest.Digest, change ...func(*v1beta
 	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		_, err := ctrl.CreateOrUpdate(w.Context(), w.client, m, func() error {
 			m.Labels = map[string]string{v1beta2.LabelModuleName: name}
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationFQDN, componentOf(name))
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationKymas, kymaOfRuntime)
 			m.Spec.Remote = true
 			m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: source}}
 			for _, f := range change {
@@ -189,6 +192,16 @@ func (w *world) wantsDigest(name string, d digest.Digest, change ...func(*v1beta
 		return err
 	})
 	require.NoError(w, err)
+}
+
+// kymaOfRuntime is the runtime's Kyma in the control plane.
+const kymaOfRuntime = "kcp-system/some-kyma"
+
+func componentOf(module string) string { return "kyma-project.io/module/" + module }
+
+// lifecycleManagersMark returns lifecycle-manager's mark on the objects of a module.
+func lifecycleManagersMark(module string) string {
+	return takeover.Marks(kymaOfRuntime, componentOf(module), module)[0]
 }
 
 func (w *world) manifest(name string) *v1beta2.Manifest {

@@ -5,11 +5,13 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
@@ -212,8 +215,20 @@ func imageRules(settings bundle.Settings) string {
 	return string(text)
 }
 
-// annotated returns a Manifest's annotations with those for the installer: the rules for images, and the values of the
-// module.
+// kymasOf returns the value of the annotation with a runtime's Kymas in the control plane. It is empty for a publisher
+// from before 0.1.0, which does not name them.
+func kymasOf(p bundle.Predicate) string {
+	var names []string
+	for _, kyma := range append([]trust.Kyma{p.Owner()}, p.FormerKymas...) {
+		if kyma.Name != "" {
+			names = append(names, cmp.Or(kyma.Namespace, trust.DefaultKymaNamespace)+"/"+kyma.Name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
+// annotated returns a Manifest's annotations with those for the installer: the rules for images, the values of the
+// module, and the runtime's Kymas.
 func annotated(want bundle.Manifest, b *bundle.Bundle) map[string]string {
 	added := map[string]string{}
 	if images := imageRules(b.State.Settings); images != "" {
@@ -221,6 +236,9 @@ func annotated(want bundle.Manifest, b *bundle.Bundle) map[string]string {
 	}
 	if values := b.Statement.Predicate.Values.For(want).String(); values != "" {
 		added[v1beta2.AnnotationValues] = values
+	}
+	if kymas := kymasOf(b.Statement.Predicate); kymas != "" {
+		added[v1beta2.AnnotationKymas] = kymas
 	}
 	return with(want.Annotations, added)
 }
@@ -302,7 +320,7 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	before := manifest.DeepCopy()
 	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels),
 		with(manifest.Annotations, want.Annotations)
-	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationRecreate,
+	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationKymas, v1beta2.AnnotationRecreate,
 		v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues} {
 		if want.Annotations[annotation] == "" {
 			delete(manifest.Annotations, annotation)

@@ -1,6 +1,8 @@
 package takeover
 
 import (
+	"fmt"
+	"hash/fnv"
 	"slices"
 	"strings"
 
@@ -25,19 +27,48 @@ func createdByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// Installed reports whether lifecycle-manager installed an object for a module, whose name or component's name it
-// knows. Its mark is the name of a Manifest in the control plane, KYMA-COMPONENT-HASH. An object that a Manifest of
-// this runtime has marked since then belongs to that Manifest.
-func Installed(o *metav1.PartialObjectMetadata, namespace, module, component string) bool {
+// maxManifestName is the length at which lifecycle-manager cuts the names of Manifests.
+//
+// Source: lifecycle-manager c5b83f1b, pkg/module/common.
+const maxManifestName = 62
+
+// Marks returns the marks that lifecycle-manager sets on the objects of a module: NAMESPACE/NAME of the module's
+// Manifest in the control plane, one for each of the kymas and each name by which they can request the module. kymas is
+// the value of the annotation v1beta2.AnnotationKymas. No mark exists for a module without a component.
+//
+// A Manifest's name contains a hash of the component and the module, so no other module has these marks.
+//
+// Source: lifecycle-manager c5b83f1b, CreateModuleName in pkg/module/common.
+func Marks(kymas, component string, modules ...string) []string {
+	if component == "" || kymas == "" {
+		return nil
+	}
+	last := component[strings.LastIndexByte(component, '/')+1:]
+	var marks []string
+	for kyma := range strings.SplitSeq(kymas, ",") {
+		namespace, name, _ := strings.Cut(kyma, "/")
+		for _, module := range modules {
+			sum := fnv.New32()
+			_, _ = sum.Write([]byte(component + module))
+			manifest := fmt.Sprintf("%s-%s-%d", name, last, sum.Sum32())
+			marks = append(marks, namespace+"/"+manifest[:min(len(manifest), maxManifestName)])
+		}
+	}
+	return marks
+}
+
+// Installed reports whether lifecycle-manager installed an object for a module with these marks. An object that a
+// Manifest of this runtime has marked since then belongs to that Manifest.
+func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string) bool {
 	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], namespace+"/") {
 		return false
 	}
 	return slices.ContainsFunc(
-		[]string{v1beta2.AnnotationOwnedByDeprecated, v1beta2.AnnotationOwnedBy},
-		func(annotation string) bool {
-			_, manifest, _ := strings.Cut(o.Annotations[annotation], "/")
-			return slices.ContainsFunc([]string{module, component}, func(name string) bool {
-				return name != "" && strings.Contains("-"+manifest+"-", "-"+name+"-")
+		[]string{o.Annotations[v1beta2.AnnotationOwnedByDeprecated], o.Annotations[v1beta2.AnnotationOwnedBy]},
+		func(mark string) bool {
+			// Newer versions cut dashes at the end of a name that was cut.
+			return mark != "" && slices.ContainsFunc(marks, func(own string) bool {
+				return mark == own || mark == strings.TrimRight(own, "-")
 			})
 		},
 	)

@@ -133,6 +133,7 @@ var exempt = map[string][]string{
 		"AnnotationIgnoreFields",
 		"AnnotationImages",
 		"AnnotationInherited",
+		"AnnotationKymas",
 		"AnnotationModule",
 		"AnnotationOwnedBy",
 		"AnnotationOwnedByDeprecated",
