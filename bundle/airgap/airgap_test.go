@@ -253,13 +253,17 @@ func TestInvalidFileIsRefused(t *testing.T) {
 }
 
 func TestVolumesAreSortedAndCounted(t *testing.T) {
-	files, err := Files([]string{"b.002", "a.tar", "b.001", "c.001"})
-	if err != nil || fmt.Sprint(files) != "[[b.001 b.002] [a.tar] [c.001]]" {
-		t.Errorf("got %v, %v", files, err)
+	files := Files([]string{"b.002", "a.tar", "b.001", "c.001"})
+	if fmt.Sprint(files) != "[{[b.001 b.002] <nil>} {[a.tar] <nil>} {[c.001] <nil>}]" {
+		t.Errorf("got %v", files)
 	}
 	for _, given := range [][]string{{"b.001", "b.003"}, {"b.002"}, {"b.001", "b.001"}} {
-		if _, err := Files(given); err == nil || !strings.Contains(err.Error(), "is missing") {
+		files := Files(append(given, "a.tar"))
+		if err := files[0].Incomplete; err == nil || !strings.Contains(err.Error(), "is missing") {
 			t.Errorf("%v: got %v", given, err)
+		}
+		if files[1].Incomplete != nil {
+			t.Errorf("%v: the other file is incomplete: %v", given, files[1].Incomplete)
 		}
 	}
 }

@@ -34,33 +34,42 @@ const (
 
 var volumeName = regexp.MustCompile(`^(.*)\.([0-9]{3})$`)
 
-// Files groups paths into files: the volumes of one file in their order, and each other path as its own file. The error
-// names the missing volume.
-func Files(paths []string) ([][]string, error) {
-	var files [][]string
+// Files groups paths into files: the volumes of one file in their order, and each other path as its own file. A volume
+// that is missing before the last one given makes its file Incomplete.
+func Files(paths []string) []Volumes {
+	var files []Volumes
 	at := map[string]int{}
 	for _, path := range paths {
 		m := volumeName.FindStringSubmatch(path)
 		if m == nil {
-			files = append(files, []string{path})
+			files = append(files, Volumes{Paths: []string{path}})
 			continue
 		}
 		i, known := at[m[1]]
 		if !known {
 			i = len(files)
-			at[m[1]], files = i, append(files, nil)
+			at[m[1]], files = i, append(files, Volumes{})
 		}
-		files[i] = append(files[i], path)
+		files[i].Paths = append(files[i].Paths, path)
 	}
 	for base, i := range at {
-		slices.Sort(files[i])
-		for n, path := range files[i] {
+		slices.Sort(files[i].Paths)
+		for n, path := range files[i].Paths {
 			if want := fmt.Sprintf("%s.%03d", base, n+1); path != want {
-				return nil, fmt.Errorf("volume %s is missing: the next one given is %s", want, path)
+				files[i].Incomplete = refusal.New(refusal.Incomplete,
+					"volume %s is missing: the next one given is %s", want, path)
+				break
 			}
 		}
 	}
-	return files, nil
+	return files
+}
+
+// Volumes are the paths of one file.
+type Volumes struct {
+	Paths []string
+	// Incomplete names the missing volume, or is nil.
+	Incomplete *refusal.Error
 }
 
 // Open reads a file, given as its volumes in order, and compares every blob with its digest. A *refusal.Error means

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
-	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -45,19 +44,21 @@ func newImport() *cobra.Command {
 				return err
 			}
 			target.ClockSkew = skew
-			files, err := airgap.Files(args)
-			if err != nil {
-				return &refusal.Error{Reason: refusal.Incomplete, Detail: err.Error()}
+			files := airgap.Files(args)
+			for _, file := range files {
+				if file.Incomplete != nil {
+					return file.Incomplete
+				}
 			}
 			ctx := cmd.Context()
 			outcomes := []imported{}
-			for _, paths := range files {
+			for _, file := range files {
 				var outcome importer.Outcome
-				if outcome, err = importOne(ctx, cmd, target, paths); err != nil {
-					err = fmt.Errorf("%s: %w", paths[0], err)
+				if outcome, err = importOne(ctx, cmd, target, file.Paths); err != nil {
+					err = fmt.Errorf("%s: %w", file.Paths[0], err)
 					break
 				}
-				outcomes = append(outcomes, imported{paths, outcome})
+				outcomes = append(outcomes, imported{file.Paths, outcome})
 			}
 			return errors.Join(err, printImported(cmd.OutOrStdout(), format, outcomes))
 		},

@@ -37,12 +37,24 @@ var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 // Import imports every file that has not changed since the previous call, so that files that are still being copied are
 // skipped. A file is judged once, unless another file can complete it. err is the error from reading the folder.
 func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error) {
-	waiting, err := f.settled()
-	if err != nil || len(waiting) == 0 {
+	settled, err := f.settled()
+	if err != nil {
 		return nil, err
 	}
-	waiting, f.lacking = append(waiting, f.lacking...), nil
+	var waiting [][]string
 	var all []Taken
+	for _, file := range settled {
+		if file.Incomplete == nil {
+			waiting = append(waiting, file.Paths)
+			continue
+		}
+		all = append(all, Taken{File: strings.Join(file.Paths, " "), Err: file.Incomplete})
+		f.done(file.Paths)
+	}
+	if len(waiting) == 0 {
+		return all, nil
+	}
+	waiting, f.lacking = append(waiting, f.lacking...), nil
 	for {
 		var taken []Taken
 		for _, paths := range waiting {
@@ -80,7 +92,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 }
 
 // settled returns the files that have not changed since the last scan and were not judged in this state.
-func (f *Folder) settled() ([][]string, error) {
+func (f *Folder) settled() ([]airgap.Volumes, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the import folder: %w", err)
@@ -104,14 +116,10 @@ func (f *Folder) settled() ([][]string, error) {
 	}
 	before := f.seen
 	f.seen = now
-	files, err := airgap.Files(paths)
-	if err != nil {
-		return nil, nil //nolint:nilerr // a volume is still missing
-	}
-	var settled [][]string
-	for _, file := range files {
+	var settled []airgap.Volumes
+	for _, file := range airgap.Files(paths) {
 		steady, known := true, true
-		for _, path := range file {
+		for _, path := range file.Paths {
 			steady = steady && before[path] == now[path]
 			known = known && f.judged[path] == now[path]
 		}

@@ -365,6 +365,7 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
 	}
 	first, second := s.next(1, false, "keda"), s.next(2, true, "keda", "nats")
+	third := s.next(3, true, "keda", "nats", "istio")
 	folder := &Folder{Dir: dir}
 	look := func() string {
 		t.Helper()
@@ -394,6 +395,11 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 		{"c-late.tar", first, "[]"},
 		{"", "", "[c-late.tar Rollback]"},
 		{"", "", "[]"},
+		{"d-parts.tar.002", first, "[]"},
+		{"e-third.tar", third, "[d-parts.tar.002 Incomplete]"}, // it stops no other file, and is reported once
+		{"", "", "[e-third.tar taken]"},
+		{"d-parts.tar.001", first, "[]"},
+		{"", "", "[d-parts.tar.002 Malformed]"},
 	} {
 		if step.drop != "" {
 			drop(step.drop, step.from)
@@ -402,5 +408,5 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 			t.Errorf("look %d: got %s, want %s", n, got, step.want)
 		}
 	}
-	whole(t, i, "keda", "nats")
+	whole(t, i, "keda", "nats", "istio")
 }
