@@ -58,6 +58,18 @@ type repository struct {
 	name string
 }
 
+// Tags lists the tags of the repository, sorted.
+func (r repository) Tags(_ context.Context, _ string, fn func(tags []string) error) error {
+	var tags []string
+	for name := range r.file.references {
+		if tag, ok := strings.CutPrefix(name, r.name+":"); ok {
+			tags = append(tags, tag)
+		}
+	}
+	slices.Sort(tags)
+	return fn(tags)
+}
+
 func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descriptor, error) {
 	if found, ok := r.file.references[r.name+":"+reference]; ok {
 		return found, nil

@@ -13,46 +13,57 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin returns the root of trust for a file if no root is configured: the root at the target, which the first import
-// wrote, or else the root in the file. The second result reports that it is the file's.
+// pin returns the root of trust for a file if no root is configured: the oldest root at the target, which the first
+// import wrote, or else the oldest root in the file. The second result reports that it is the file's.
 //
 // The agent always verifies with its own pinned root.
 func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
-	for version := int64(1); version <= trust.MaxRootHops; version++ {
-		data, _, err := store.FetchRoot(ctx, i.To, version)
-		if err == nil {
-			root, err := trust.ParseRoot(data)
+	target, err := i.reading(ctx, bundle.TrustRepository)
+	if err != nil {
+		return trust.Root{}, false, fmt.Errorf("root of trust at the target: %w", err)
+	}
+	if target != nil {
+		if root, err := oldestRoot(ctx, target, "at the target"); err != nil || root.Version > 0 {
 			return root, false, err
 		}
-		if !i.absent(err) {
-			return trust.Root{}, false, fmt.Errorf("root of trust version %d at the target: %w", version, err)
-		}
 	}
-	versions := carriedRoots(file)
-	if len(versions) == 0 {
-		return trust.Root{}, false,
-			malformed("neither the target nor the file has a root of trust: specify one with --trust")
+	root, err := oldestRoot(ctx, file.Repository(bundle.TrustRepository), "of the file")
+	if err == nil && root.Version == 0 {
+		err = malformed("neither the target nor the file has a root of trust: specify one with --trust")
 	}
-	data, _, err := store.ReadRoot(ctx, file.Repository(bundle.TrustRepository), versions[0])
+	return root, true, err
+}
+
+// oldestRoot reads the oldest root of trust in a repository, the zero Root if it has none. where says where that is,
+// for errors.
+func oldestRoot(ctx context.Context, repository store.Reader, where string) (trust.Root, error) {
+	tags, err := store.Tags(ctx, repository)
 	if err != nil {
-		return trust.Root{}, false, fmt.Errorf("root of trust version %d of the file: %w", versions[0], err)
+		return trust.Root{}, fmt.Errorf("root of trust %s: %w", where, err)
+	}
+	versions := rootVersions(tags)
+	if len(versions) == 0 {
+		return trust.Root{}, nil
+	}
+	data, _, err := store.ReadRoot(ctx, repository, versions[0])
+	if err != nil {
+		return trust.Root{}, fmt.Errorf("root of trust version %d %s: %w", versions[0], where, err)
 	}
 	root, err := trust.ParseRoot(data)
 	if err != nil {
-		return trust.Root{}, false, malformed("root of trust version %d of the file: %v", versions[0], err)
+		return trust.Root{}, malformed("root of trust version %d %s: %v", versions[0], where, err)
 	}
-	return root, true, nil
+	return root, nil
 }
 
-// carriedRoots returns the versions of the root in a file, in ascending order.
-func carriedRoots(file *airgap.File) []int64 {
+// rootVersions returns the versions of the root among the tags of a repository, in ascending order.
+func rootVersions(tags []string) []int64 {
 	var versions []int64
-	for _, r := range file.References() {
-		repository, tag, _ := strings.Cut(r.Name, ":")
-		if number, ok := strings.CutPrefix(tag, bundle.TagRoot); ok && repository == bundle.TrustRepository {
-			if version, err := strconv.ParseInt(number, 10, 64); err == nil && version > 0 {
-				versions = append(versions, version)
-			}
+	for _, tag := range tags {
+		number, ok := strings.CutPrefix(tag, bundle.TagRoot)
+		if version, err := strconv.ParseInt(number, 10, 64); ok && err == nil && bundle.RootTag(version) == tag &&
+			version > 0 {
+			versions = append(versions, version)
 		}
 	}
 	slices.Sort(versions)

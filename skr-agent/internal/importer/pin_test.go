@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -36,6 +37,28 @@ func TestFirstImportPinsItsRoot(t *testing.T) {
 	known.Root = s.root
 	if got := sequenceAt(t, known); got != 2 {
 		t.Errorf("bundle %d is there", got)
+	}
+}
+
+// A target that lost old versions of its root, or got them from a registry that cleans up, has only later ones.
+func TestImportKeepsTheRootOfTheTargetWhateverItsVersion(t *testing.T) {
+	for _, version := range []int64{1, trust.MaxRootHops, trust.MaxRootHops + 1, 1000} {
+		s, stranger := newSender(t), newSender(t)
+		i := s.importer(filepath.Join(t.TempDir(), "target"))
+		s.root.Version = version
+		must(t, store.PushRoot(t.Context(), i.To, s.root))
+		i.Root = trust.Root{}
+		outcome, err := i.Import(t.Context(), []string{stranger.withRoot(1)})
+		if refusal.Of(err) == nil || outcome.TrustedAtFirst != "" {
+			t.Errorf("version %d: pinned %q, %v", version, outcome.TrustedAtFirst, err)
+		}
+	}
+}
+
+func TestRootVersionsAreThoseOfCanonicalTags(t *testing.T) {
+	got := rootVersions([]string{"root-10", "root-2", "root-02", "root-+3", "root--1", "root-0", "desired", "root-x"})
+	if fmt.Sprint(got) != "[2 10]" {
+		t.Errorf("got %v", got)
 	}
 }
 
