@@ -203,10 +203,16 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if reconciler.Restart, err = endOnDemand(mgr); err != nil {
 		return err
 	}
+	began := time.Now()
 	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location",
 		options.Puller.Location().String())
 	if err := mgr.Start(ctx); !errors.Is(err, errEnrolledAgain) {
 		return err
+	}
+	if deployment != nil {
+		if err := deployment.Again(ctx, time.Since(began)); err != nil {
+			ctrl.Log.Error(err, "this start counts as one of the agent's image")
+		}
 	}
 	return startAgain(self)
 }

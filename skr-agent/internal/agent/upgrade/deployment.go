@@ -53,6 +53,12 @@ func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
 	return d.decide(ctx, Wanted{}, Start)
 }
 
+// Again applies the function Again before the agent starts itself again.
+func (d *Deployment) Again(ctx context.Context, ran time.Duration) error {
+	_, err := d.decide(ctx, Wanted{}, func(k Known) Step { return Again(k, ran) })
+	return err
+}
+
 // Round applies the function Round after a round of the agent.
 func (d *Deployment) Round(ctx context.Context, wanted Wanted, well time.Duration) (Outcome, error) {
 	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })

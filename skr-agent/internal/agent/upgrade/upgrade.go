@@ -67,6 +67,16 @@ func Start(k Known) Step {
 	return s
 }
 
+// Again decides before the agent starts itself again after the given time, because its bootstrap Secret changed. That
+// start does not count, unless it follows so soon that the image could be in a loop.
+func Again(k Known, ran time.Duration) Step {
+	s := k.step()
+	if k.onTrial() && s.Starts > 0 && ran >= Trial {
+		s.Starts--
+	}
+	return s
+}
+
 // Round decides after a round of the leading agent. well is the duration without a failed round: the bundle was read,
 // accepted and applied, and a report was delivered.
 func Round(k Known, w Wanted, well time.Duration) Step {

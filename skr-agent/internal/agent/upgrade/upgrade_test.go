@@ -16,7 +16,8 @@ func bundled(image string) Wanted {
 func TestUnprovenImageIsAbandoned(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Known
-		start, overdue bool // else a round
+		start, overdue bool          // else a round
+		again          time.Duration // the agent starts itself again after this time
 		wanted         string
 		well           time.Duration
 		want           Step
@@ -75,6 +76,17 @@ func TestUnprovenImageIsAbandoned(t *testing.T) {
 			known: Known{Set: "b", Running: "b", Proven: "a", Starts: MaxStarts}, start: true,
 			want: Step{Set: "a", Proven: "a", Failed: "b"},
 		},
+		"a start of its own after a minute does not count": {
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, again: Trial,
+			want: Step{Set: "b", Proven: "a", Starts: 1},
+		},
+		"a start of its own within a minute counts": {
+			known: Known{Set: "b", Running: "b", Proven: "a", Starts: 2}, again: Trial - time.Second,
+			want: Step{Set: "b", Proven: "a", Starts: 2},
+		},
+		"a start of its own does not change a proven image": {
+			known: Known{Set: "a", Running: "a", Proven: "a"}, again: Trial, want: Step{Set: "a", Proven: "a"},
+		},
 		"starts of a proven one do not count": {
 			known: Known{Set: "a", Running: "a", Proven: "a"}, start: true, want: Step{Set: "a", Proven: "a"},
 		},
@@ -104,6 +116,8 @@ func TestUnprovenImageIsAbandoned(t *testing.T) {
 			switch {
 			case c.start:
 				got = Start(c.known)
+			case c.again > 0:
+				got = Again(c.known, c.again)
 			case c.overdue:
 				got = Overdue(c.known)
 			}
