@@ -99,10 +99,6 @@ func (d *disaster) recover(name string, steps ...guides.Block) {
 		if strings.Contains(step.Script, "secret generic fleet-keys") {
 			d.mount()
 		}
-		if strings.Contains(step.Script, "restart deployment skr-agent") {
-			must(d.t, d.r.Agent().Stop())
-			must(d.t, d.r.StartAgent())
-		}
 	}
 }
 

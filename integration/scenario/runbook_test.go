@@ -120,10 +120,6 @@ func TestRunbookForStolenKeysWorks(t *testing.T) {
 			f.Publisher().Stop()
 			must(t, f.StartPublisher())
 		}
-		if strings.Contains(step.Script, "restart deployment skr-agent") {
-			r.Agent().Stop()
-			must(t, r.StartAgent())
-		}
 	}
 	if want := "[ Publisher key Enrollment key Token key Agent's key Registry password Root key]"; fmt.Sprint(
 		sections) != want {
