@@ -152,10 +152,9 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		t.Errorf("an empty fleet: %q", got)
 	}
 
-	_, err := f.Simulate(ctx, fleet.NewKyma("berlin", "regular", "scaler"))
-	must(t, err)
-	tokyo, err := f.Simulate(ctx, fleet.NewKyma("tokyo", "regular", "scaler"))
-	must(t, err)
+	for _, id := range []string{"berlin", "tokyo"} {
+		must(t, f.CreateKyma(ctx, fleet.NewKyma(id, "regular", "scaler")))
+	}
 	published := func(id, version string) {
 		t.Helper()
 		until(t, time.Minute, id+" is published "+version, func() (bool, string) {
@@ -173,8 +172,12 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	if got := o.run(0,
 		with("status", "--silent", "-o",
 			"name")...); got != "kyma.operator.kyma-project.io/berlin\nkyma.operator.kyma-project.io/tokyo\n" {
-		t.Errorf("runtimes whose reports nobody reads: %q", got)
+		t.Errorf("runtimes without a report: %q", got)
 	}
+	_, err := f.Simulate(ctx, fleet.NewKyma("berlin", "regular", "scaler"))
+	must(t, err)
+	tokyo, err := f.Simulate(ctx, fleet.NewKyma("tokyo", "regular", "scaler"))
+	must(t, err)
 
 	reconciled := func(id, health string) {
 		t.Helper()
