@@ -34,7 +34,7 @@ type Options struct {
 type Image struct {
 	Reference, Architecture string
 	Digest                  digest.Digest
-	// Archive is a tar with an OCI image layout, and beside it Docker's manifest.json.
+	// Archive is a tar that contains an OCI image layout and Docker's manifest.json.
 	Archive []byte
 }
 

@@ -25,8 +25,8 @@ const (
 // Proxy is a link on this machine. It stands in for the registry of an agent, or for the API server of a program, and
 // forwards data piece by piece.
 //
-// A cut holds a piece until the link is healed. TCP behaves like that when it sends lost packets again: the registry is
-// silent for the agent, and no request fails before the agent's own timeout.
+// A cut link keeps the data until it is healed, as TCP does with packets that it sends again. The agent gets no answer
+// from the registry, and its requests fail only after its own timeout.
 type Proxy struct {
 	listener net.Listener
 	to       string

@@ -76,8 +76,8 @@ func shapeOf(m Module) string {
 	return "mailer"
 }
 
-// Manifest returns lifecycle-manager's Manifest of a module in the control plane, as recorded. Its status is written
-// apart.
+// Manifest returns the recorded Manifest that lifecycle-manager creates for a module in the control plane. The caller
+// writes its status in a separate request.
 func Manifest(kyma *v1beta2.Kyma, m Module) (*v1beta2.Manifest, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := recorded("kcp", "Manifest", ManifestName(RecordedKyma, shapeOf(m)), manifest); err != nil {

@@ -32,7 +32,7 @@ type Version struct {
 	Manifest string
 	// DefaultCR is the module's default CR, empty for none.
 	DefaultCR string
-	// UsesValues are the names of the runtime's values that it refers to, divided by commas.
+	// UsesValues are the names of the runtime's values that the module refers to, separated by commas.
 	UsesValues string
 	// Manager is the Deployment in kyma-system that decides whether the module is ready, empty for none.
 	Manager string

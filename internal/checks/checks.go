@@ -176,8 +176,8 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 }
 
 // Continue returns the states of definitions. A check whose definition did not change continues its previous state. A
-// changed one starts again, with the value before the upgrade if the query is the same. While
-// a definition cannot be read, its check is Inconclusive, or Failed if it was.
+// changed one starts again, with the value before the upgrade if the query is the same. While a definition cannot be
+// read, its check is Inconclusive. A check that was Failed before stays Failed.
 func Continue(definitions []Definition, previous []State) []State {
 	states := make([]State, 0, len(definitions))
 	for _, d := range definitions {

@@ -17,7 +17,7 @@ type program struct {
 	exited chan struct{}
 }
 
-// start runs a program with its output appended to a file. how changes the command before it starts.
+// start runs a program with its output appended to a file. how can change the command before it starts.
 func start(log, binary string, args []string, how func(*exec.Cmd)) (*program, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

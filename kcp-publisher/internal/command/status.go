@@ -70,7 +70,7 @@ func newStatus() *cobra.Command {
 	return cmd
 }
 
-// Additional output formats of status.
+// Output formats that only status has.
 const (
 	formatWide = "wide"
 	formatName = "name"

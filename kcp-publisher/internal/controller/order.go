@@ -115,7 +115,8 @@ func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
 	return min(soon*time.Duration(max(len(view.Awaited), awaitedAtOnce))/awaitedAtOnce, k.PollInterval)
 }
 
-// restingPollOf returns the interval for reading the report of an idle runtime, given the interval for others.
+// restingPollOf returns the interval between reads of the report of an idle runtime. poll is the interval for other
+// runtimes.
 func restingPollOf(poll time.Duration) time.Duration {
 	return max(poll, min(restingPolls*poll, restingPoll))
 }

@@ -51,8 +51,8 @@ func (s *Shard) own(kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	return own
 }
 
-// wrote records a written status with other versions of rollouts, until the cache has it. The planner's resulting
-// writes may arrive earlier, and would otherwise look as if no runtime had a version.
+// wrote records a written status that changed the versions of a rollout, until the cache contains it. The planner's
+// next writes may arrive before the status. Without the record, they would look as if no runtime had a version.
 func (s *Shard) wrote(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if s == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
 		return

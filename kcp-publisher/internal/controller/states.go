@@ -123,7 +123,7 @@ func (s *states) leave(p *part) {
 	delete(s.parts, p)
 }
 
-// seriesOf returns the series of a runtime, once for each count.
+// seriesOf returns the series that count a runtime. A series is listed once for each time it counts the runtime.
 func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	all := []fleetstate.Series{
 		{Metric: runtimesByState.Name, First: string(r.State)}, {

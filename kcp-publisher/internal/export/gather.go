@@ -155,7 +155,7 @@ func (g *gathering) taken(b published) []bundle.Manifest {
 	return taken
 }
 
-// published is a bundle with its bytes.
+// published is a published bundle with the bytes of its manifest.
 type published struct {
 	bundle.Bundle
 	manifest bundle.Blob

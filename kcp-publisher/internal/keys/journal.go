@@ -23,7 +23,7 @@ import (
 // staged file to the one in its place (locate), and the next change completes step 3.
 const staged = ".staged"
 
-// File is a written file of the folder.
+// File is a file that was written to the folder.
 type File struct {
 	Made
 	Data []byte

@@ -106,8 +106,7 @@ func inLife(at, now time.Time) bool {
 	return !at.IsZero() && age >= 0 && age < contentLife
 }
 
-// pruneContents drops outdated contents from time to time, so that contents that no runtime requests anymore do not
-// stay.
+// pruneContents regularly drops contents that no runtime requests anymore.
 func (p *Publisher) pruneContents(now time.Time) {
 	p.mu.Lock()
 	recently := inLife(p.contentsPruned, now)

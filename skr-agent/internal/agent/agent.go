@@ -84,7 +84,7 @@ type Options struct {
 	// UpgradeDeadline is the time in which another image must prove itself once it leads.
 	UpgradeDeadline time.Duration
 	// Enrolled reports whether the bootstrap Secret differs from the one that the agent read at its start, and Restart
-	// starts the agent again with the new one. Without Enrolled, the agent does not look.
+	// starts the agent again with the new one. If Enrolled is nil, the agent does not check the Secret.
 	Enrolled func(context.Context) (bool, error)
 	Restart  func()
 }

@@ -27,7 +27,7 @@ type Bundle struct {
 	// without Noted.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
-	// Noted is true if the status contains the bundle's outcome.
+	// Noted is true if the Kyma's status contains the outcome of the bundle.
 	Noted bool `json:"noted,omitempty"`
 	// Applied is the time when the runtime's application of the bundle was first reported, or nil if unknown.
 	Applied *time.Time `json:"applied,omitempty"`

@@ -87,7 +87,7 @@ func (m *Memory) newer(than *Published) bool {
 
 // Stored is the content of a runtime's repository in the registry.
 type Stored struct {
-	// Digest is the manifest's digest, empty if there is no manifest.
+	// Digest is the digest of the manifest, or empty without a manifest.
 	Digest digest.Digest
 	// Bundle is the decoded bundle, nil if no publisher of this fleet signed it for the runtime.
 	Bundle *Published

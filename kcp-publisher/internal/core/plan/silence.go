@@ -29,13 +29,12 @@ type Received struct {
 	Recorded bool
 }
 
-// LastReport returns the time of the last report of a Kyma's runtime: of the one in its status, or of one that a
-// publisher received since, nil for none. Since is from when on another publisher may have received a report without
-// recording it, zero if the report was asked for.
+// LastReport returns the time of the last report of a Kyma's runtime: of the report in its status, or of a report that
+// a publisher received since then. It is nil without a report. Another publisher may have received a report after the
+// time since without recording it; since is zero if this publisher asked for the report.
 //
-// A received report counts once the status follows from it: otherwise the content that is not recorded yet would look
-// like a failure. Until then, the runtime may have reported. A report that is refused may never be recorded, and does
-// not count.
+// A received report counts after the status contains its result. Otherwise, content that is not recorded yet would look
+// like a failure. A refused report does not count, because it may never be recorded.
 func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
 	last := silence.LastReport{At: Heard(kyma)}
 	if !since.IsZero() {

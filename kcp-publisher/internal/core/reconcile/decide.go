@@ -62,7 +62,7 @@ const (
 	// Yes: the known report is the newest; the Kyma is admitted; the bundle is up to date; the report was fetched; the
 	// bundle was published. A failure that concerns this runtime alone is part of the status, and Yes as well.
 	Yes Result = "Yes"
-	// No is the opposite.
+	// No: the action did not have this result.
 	No Result = "No"
 	// Down: the registry does not answer.
 	Down Result = "Down"

@@ -65,8 +65,8 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 	return f, nil
 }
 
-// locate resolves links to the actual file, because saving replaces it, and returns its mode, or 0 for a missing file.
-// It follows a link only if the system allows this user to.
+// locate returns the path of the file that path links to, because saving replaces that file, and the mode of the file,
+// 0 if the file does not exist. It follows a link only if the system lets the current user follow it.
 func locate(path string) (string, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
