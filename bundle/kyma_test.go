@@ -26,9 +26,9 @@ func TestAgentFollowsOnlyItsOwnKyma(t *testing.T) {
 	}
 	byName := Trust{Assigned: Assigned{trust.Kyma{Namespace: "kcp-system", Name: "victim"}, 10}}
 	for name, c := range map[string]struct {
-		trust  Trust
-		says   Predicate
-		follow bool
+		trust     Trust
+		predicate Predicate
+		follow    bool
 	}{
 		"its own":                                {accepted, from(victim), true},
 		"another Kyma":                           {accepted, from(mallory), false},
@@ -55,7 +55,7 @@ func TestAgentFollowsOnlyItsOwnKyma(t *testing.T) {
 		"an agent that knows no Kyma":                 {Trust{}, from(mallory), true},
 		"an agent that knows no Kyma, and no name":    {Trust{}, unnamed(""), true},
 	} {
-		refused := checkKyma(c.says, c.trust)
+		refused := checkKyma(c.predicate, c.trust)
 		if (refused == nil) != c.follow {
 			t.Errorf("%s: %v", name, refused)
 		}

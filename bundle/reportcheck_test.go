@@ -18,9 +18,9 @@ func TestReportTimeMustBePlausible(t *testing.T) {
 	mine, next := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	now := trusttest.Now
 	ahead := now.Add(trust.MaxClockSkew).UnixMilli()
-	at := func(sequence int64, said time.Time) Report {
+	at := func(sequence int64, reportedAt time.Time) Report {
 		report := sampleReport()
-		report.Sequence, report.Time = sequence, said
+		report.Sequence, report.Time = sequence, reportedAt
 		return report
 	}
 	introducing := func(report Report) Report {

@@ -116,9 +116,9 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 
 func TestParseMirrors(t *testing.T) {
 	for name, c := range map[string]struct {
-		flags []string
-		want  map[string]string
-		says  string
+		flags   []string
+		want    map[string]string
+		message string
 	}{
 		"none": {nil, nil, ""},
 		"two": {
@@ -140,11 +140,11 @@ func TestParseMirrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ParseMirrors(c.flags)
-			if c.says == "" && (err != nil || !maps.Equal(got, c.want)) {
+			if c.message == "" && (err != nil || !maps.Equal(got, c.want)) {
 				t.Errorf("got %v, %v", got, err)
 			}
-			if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
-				t.Errorf("got %v, want an error with %q", err, c.says)
+			if c.message != "" && (err == nil || !strings.Contains(err.Error(), c.message)) {
+				t.Errorf("got %v, want an error with %q", err, c.message)
 			}
 		})
 	}

@@ -38,9 +38,9 @@ func TestCheckRefusesOtherForms(t *testing.T) {
 }
 
 func TestUnknownReasonsBecomeOther(t *testing.T) {
-	for given, want := range map[Reason]Reason{"": "", Forbidden: Forbidden, "Later": Other, ModuleUnknown: Other} {
-		if got := Known(given, Modules); got != want {
-			t.Errorf("%q became %q, want %q", given, got, want)
+	for reported, want := range map[Reason]Reason{"": "", Forbidden: Forbidden, "Later": Other, ModuleUnknown: Other} {
+		if got := Known(reported, Modules); got != want {
+			t.Errorf("%q became %q, want %q", reported, got, want)
 		}
 	}
 }

@@ -47,18 +47,18 @@ func (f failing) Read([]byte) (int, error) {
 //
 // Source: OCI distribution specification, Error Codes.
 func withTextDetails(body []byte) []byte {
-	var said struct {
+	var answer struct {
 		Errors []struct {
 			Code    string          `json:"code"`
 			Message string          `json:"message,omitempty"`
 			Detail  json.RawMessage `json:"detail,omitempty"`
 		} `json:"errors"`
 	}
-	if json.Unmarshal(body, &said) != nil {
+	if json.Unmarshal(body, &answer) != nil {
 		return body
 	}
 	changed := false
-	for i, e := range said.Errors {
+	for i, e := range answer.Errors {
 		if len(e.Detail) == 0 || e.Detail[0] != '{' && e.Detail[0] != '[' {
 			continue
 		}
@@ -66,12 +66,12 @@ func withTextDetails(body []byte) []byte {
 		if err != nil {
 			return body
 		}
-		said.Errors[i].Detail, changed = text, true
+		answer.Errors[i].Detail, changed = text, true
 	}
 	if !changed {
 		return body
 	}
-	shown, err := json.Marshal(said)
+	shown, err := json.Marshal(answer)
 	if err != nil {
 		return body
 	}

@@ -201,7 +201,7 @@ func (l layoutRepository) Exists(_ context.Context, d ocispec.Descriptor) (bool,
 
 // Push writes a blob, and removes the remains of earlier attempts.
 func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, content io.Reader) error {
-	there, damaged, err := l.index.blobs.look(d)
+	there, damaged, err := l.index.blobs.inspect(d)
 	if err != nil {
 		return err
 	}
@@ -283,7 +283,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	if !found {
 		return l.index.change(c)
 	}
-	whole, damaged, err := l.index.blobs.look(before)
+	whole, damaged, err := l.index.blobs.inspect(before)
 	if err != nil || whole {
 		return errors.Join(err, l.index.change(c)) // an unreadable predecessor is reported and replaced
 	}

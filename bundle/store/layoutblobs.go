@@ -30,12 +30,12 @@ func (b *layoutBlobs) path(d digest.Digest) string {
 
 // has reports whether the blob exists and matches its digest.
 func (b *layoutBlobs) has(d ocispec.Descriptor) (bool, error) {
-	there, _, err := b.look(d)
+	there, _, err := b.inspect(d)
 	return there, err
 }
 
-// look is has; it also returns the file with the blob's name, or nil.
-func (b *layoutBlobs) look(d ocispec.Descriptor) (whole bool, info os.FileInfo, err error) {
+// inspect is has; it also returns the file with the blob's name, or nil.
+func (b *layoutBlobs) inspect(d ocispec.Descriptor) (whole bool, info os.FileInfo, err error) {
 	if err := d.Digest.Validate(); err != nil {
 		return false, nil, err
 	}

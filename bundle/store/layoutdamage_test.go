@@ -71,7 +71,7 @@ func TestRewrittenBlobIsKept(t *testing.T) {
 		if err := errors.Join(os.WriteFile(path, []byte(c.damaged), 0o600), os.Chtimes(path, long, long)); err != nil {
 			t.Fatal(err)
 		}
-		whole, damaged, err := repository.index.blobs.look(blob.Descriptor)
+		whole, damaged, err := repository.index.blobs.inspect(blob.Descriptor)
 		if whole || damaged == nil || err != nil {
 			t.Fatalf("%s: whole %v, %v", name, whole, err)
 		}

@@ -15,19 +15,19 @@ import (
 
 func TestSlowRegistryIsAbandoned(t *testing.T) {
 	blob := bundle.NewBlob("application/x-tar", []byte(strings.Repeat("x", 1<<20)))
-	given := make(chan struct{})
+	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/octet-stream")
 		w.Header().Set("Content-Length", "1048576")
 		for {
 			if _, err := w.Write([]byte("x")); err != nil {
-				close(given)
+				close(release)
 				return
 			}
 			w.(http.Flusher).Flush()
 			select {
 			case <-r.Context().Done():
-				close(given)
+				close(release)
 				return
 			case <-time.After(10 * time.Millisecond):
 			}
@@ -47,5 +47,5 @@ func TestSlowRegistryIsAbandoned(t *testing.T) {
 		bundle.MaxLayerBytes); err == nil || refusal.Of(err) != nil {
 		t.Errorf("got %v, want an error that says nothing about the content", err)
 	}
-	<-given
+	<-release
 }

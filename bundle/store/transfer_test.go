@@ -151,7 +151,7 @@ func TestMissingIsNotFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	missing := bundle.NewBlob(bundle.MediaTypeCatalog, []byte("missing")).Descriptor
-	for name, look := range map[string]func() error{
+	for name, poll := range map[string]func() error{
 		"another runtime's tag": func() error { _, err := Fetch(ctx, other, bundle.TagDesired); return err },
 		"a digest nobody has":   func() error { _, err := Fetch(ctx, other, missing.Digest.String()); return err },
 		"the head of a tag":     func() error { _, err := Head(ctx, other, bundle.TagDesired); return err },
@@ -169,7 +169,7 @@ func TestMissingIsNotFound(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if err := look(); !errors.Is(err, ErrNotFound) || refusal.Of(err) != nil {
+			if err := poll(); !errors.Is(err, ErrNotFound) || refusal.Of(err) != nil {
 				t.Errorf("got %v, want %v", err, ErrNotFound)
 			}
 		})

@@ -53,8 +53,8 @@ func (r Root) CheckFloor(component, version string) error {
 	if err != nil {
 		return fmt.Errorf("floor of component %s: %w", component, err)
 	}
-	given, err := semver.NewVersion(version)
-	if err != nil || given.LessThan(lowest) {
+	actual, err := semver.NewVersion(version)
+	if err != nil || actual.LessThan(lowest) {
 		return fmt.Errorf("component %s:%s is below %s, the lowest version that the root of trust lets be installed",
 			component, version, floor)
 	}

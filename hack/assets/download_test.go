@@ -55,17 +55,17 @@ func releases(t *testing.T, spoil func([]byte) []byte) string {
 
 func TestControlPlaneIsDownloadedIfAvailable(t *testing.T) {
 	cache := t.TempDir()
-	var told bytes.Buffer
-	if err := download(t.Context(), releases(t, bytes.Clone), cache, &told); err != nil {
-		t.Fatalf("%v\n%s", err, &told)
+	var output bytes.Buffer
+	if err := download(t.Context(), releases(t, bytes.Clone), cache, &output); err != nil {
+		t.Fatalf("%v\n%s", err, &output)
 	}
 	for _, name := range []string{"kube-apiserver", "etcd", "kubectl"} {
 		if data, err := os.ReadFile(find(name, cache)); err != nil || string(data) != name {
 			t.Errorf("%s: %q, %v", name, data, err)
 		}
 	}
-	if !strings.Contains(told.String(), "downloading kube-apiserver and etcd 1.36 …") {
-		t.Errorf("says\n%s", &told)
+	if !strings.Contains(output.String(), "downloading kube-apiserver and etcd 1.36 …") {
+		t.Errorf("says\n%s", &output)
 	}
 }
 
@@ -86,15 +86,15 @@ func TestDownloadWithAWrongDigestIsRefused(t *testing.T) {
 
 // A first build may say nothing for minutes.
 func TestLongStepsReportProgress(t *testing.T) {
-	told := filepath.Join(t.TempDir(), "told")
-	out, err := os.Create(told)
+	output := filepath.Join(t.TempDir(), "told")
+	out, err := os.Create(output)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer out.Close()
 	elapsed(t, out, 0, "true")
 	elapsed(t, out, 3, "sh", "-c", "exit 3")
-	data, err := os.ReadFile(told)
+	data, err := os.ReadFile(output)
 	if err != nil || strings.Count(string(data), "waiting …\n") != 2 {
 		t.Errorf("says %q, %v", data, err)
 	}

@@ -72,8 +72,8 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 	ran(t, t.TempDir(), "go", "install", "-modcacherw", "-trimpath", "-ldflags=-s -w", modulePath+"/kcp-publisher@"+at,
 		modulePath+"/skr-agent@"+at)
 	for _, name := range programs {
-		if told := ran(t, bin, "./"+name, "version"); !strings.Contains(told, "version   "+at) {
-			t.Errorf("%s: %s", name, told)
+		if printed := ran(t, bin, "./"+name, "version"); !strings.Contains(printed, "version   "+at) {
+			t.Errorf("%s: %s", name, printed)
 		}
 	}
 }

@@ -77,9 +77,9 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		}
 		ran(t, downloaded, "bash", "-euo", "pipefail", "-c", verify)
 		commit := strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD"))
-		if told := ran(t, downloaded, "bash", "-euo", "pipefail", "-c", provenance); !strings.Contains(told,
-			"Verified OK") || !strings.Contains(told, commit) {
-			t.Errorf("of the provenance it is told:\n%s", told)
+		if printed := ran(t, downloaded, "bash", "-euo", "pipefail", "-c", provenance); !strings.Contains(printed,
+			"Verified OK") || !strings.Contains(printed, commit) {
+			t.Errorf("of the provenance it is told:\n%s", printed)
 		}
 		other := strings.Replace(provenance, "openssl", "sed -i s/"+commit+"/"+strings.Repeat("0", len(commit))+
 			"/ provenance.signed\nopenssl", 1)
@@ -98,9 +98,9 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		t.Setenv("PATH", tools(t)+":"+os.Getenv("PATH"))
 		script := strings.NewReplacer("registry.example", newRegistry(t), "helm show chart",
 			"helm show chart --plain-http", "0.2.0", version).Replace(copyAll)
-		if told := ran(t, dir, "bash", "-euo", "pipefail", "-c", script); !strings.Contains(told,
+		if printed := ran(t, dir, "bash", "-euo", "pipefail", "-c", script); !strings.Contains(printed,
 			"appVersion: "+version) {
-			t.Errorf("got %s", told)
+			t.Errorf("got %s", printed)
 		}
 	})
 	t.Run("a build by the guide is the same", func(t *testing.T) {
@@ -140,21 +140,21 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 	t.Run("a program says its version", func(t *testing.T) {
 		out := t.TempDir()
 		ran(t, out, "tar", "-xzf", filepath.Join(dir, "kcp-publisher_"+version+"_linux_"+runtime.GOARCH+".tar.gz"))
-		if told := ran(t, out, "./kcp-publisher", "--version"); !strings.Contains(told, version) {
-			t.Errorf("got %s", told)
+		if printed := ran(t, out, "./kcp-publisher", "--version"); !strings.Contains(printed, version) {
+			t.Errorf("got %s", printed)
 		}
 	})
 	t.Run("helm takes the charts", func(t *testing.T) {
 		for _, name := range programs {
 			helm := []string{"tool", "-modfile=hack/helm/go.mod", "helm"}
 			chart := filepath.Join(dir, name+"-"+version+".tgz")
-			if told := ran(
+			if printed := ran(
 				t,
 				"../..",
 				"go",
 				append(helm, "show", "chart", chart)...,
-			); !strings.Contains(told, "appVersion: "+version) {
-				t.Errorf("got %s", told)
+			); !strings.Contains(printed, "appVersion: "+version) {
+				t.Errorf("got %s", printed)
 			}
 			ran(t, "../..", "go", append(helm, "lint", "--quiet", chart)...)
 		}

@@ -34,31 +34,31 @@ func check(database string, packages []string, out io.Writer) int {
 		args = append(args, "-db", database)
 	}
 	command := exec.Command("go", append(args, packages...)...)
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
 	code := 0
 	if err := command.Run(); err != nil {
 		code = 1
 		if exited := (*exec.ExitError)(nil); errors.As(err, &exited) {
 			code = exited.ExitCode()
 		}
-		fmt.Fprintln(&said, err)
+		fmt.Fprintln(&output, err)
 	}
-	verdict, code := judge(code, said.String(), database, os.Getenv("GITHUB_ACTIONS") != "")
-	fmt.Fprint(out, said.String()+verdict+"\n")
+	verdict, code := judge(code, output.String(), database, os.Getenv("GITHUB_ACTIONS") != "")
+	fmt.Fprint(out, output.String()+verdict+"\n")
 	return code
 }
 
 // judge returns the message for a run, and the exit code. required makes an unreachable database a failure.
-func judge(code int, said, database string, required bool) (string, int) {
+func judge(code int, output, database string, required bool) (string, int) {
 	switch {
 	case code == 0:
 		return "vulncheck: nothing known can be reached", 0
 	case code == codeFound:
 		return "vulncheck: upgrade the modules above", code
-	case database == "" && strings.Contains(said, unreachable) && required:
+	case database == "" && strings.Contains(output, unreachable) && required:
 		return "vulncheck: NOT CHECKED: the database of vulnerabilities cannot be reached", code
-	case database == "" && strings.Contains(said, unreachable):
+	case database == "" && strings.Contains(output, unreachable):
 		return "SKIPPED: the database of vulnerabilities cannot be reached: use make vulncheck VULNDB=URL with a copy",
 			0
 	}

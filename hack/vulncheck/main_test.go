@@ -15,10 +15,10 @@ func TestJudge(t *testing.T) {
 		"host"
 	for name, c := range map[string]struct {
 		code     int
-		said     string
+		output   string
 		database string
 		want     int
-		says     string
+		message  string
 	}{
 		"nothing is found":                                   {0, "No vulnerabilities found.", "", 0, "nothing known"},
 		"something is found":                                 {3, "Vulnerability #1", "", 3, "upgrade"},
@@ -29,14 +29,14 @@ func TestJudge(t *testing.T) {
 		"govulncheck is called with a flag it does not know": {2, "flag provided but not defined", "", 2, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			said, code := judge(c.code, c.said, c.database, false)
-			if code != c.want || !strings.Contains(said, c.says) {
-				t.Errorf("got %d %q, want %d and %q", code, said, c.want, c.says)
+			output, code := judge(c.code, c.output, c.database, false)
+			if code != c.want || !strings.Contains(output, c.message) {
+				t.Errorf("got %d %q, want %d and %q", code, output, c.want, c.message)
 			}
 		})
 	}
-	if said, code := judge(1, away, "", true); code != 1 || !strings.Contains(said, "NOT CHECKED") {
-		t.Errorf("on a machine with a network: got %d %q", code, said)
+	if output, code := judge(1, away, "", true); code != 1 || !strings.Contains(output, "NOT CHECKED") {
+		t.Errorf("on a machine with a network: got %d %q", code, output)
 	}
 }
 

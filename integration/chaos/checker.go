@@ -50,8 +50,8 @@ type Push struct {
 	Refused error
 }
 
-// Said is a report of a runtime that the registry accepted.
-type Said struct {
+// Reported is a report of a runtime that the registry accepted.
+type Reported struct {
 	Runtime  string
 	Sequence int64
 	// Epoch and Observed identify the bundle that the report is about, 0 for none.
@@ -60,8 +60,8 @@ type Said struct {
 	Answered map[string]string
 	// Waiting are the modules whose newest version waits for a window. Reports do not contain that version.
 	Waiting map[string]bool
-	// Ahead is true if the runtime's clock is further ahead than control planes accept. They refuse the report, and later
-	// reports may be older.
+	// Ahead is true if the runtime's clock is further ahead than control planes accept. They refuse the report, and
+	// later reports may be older.
 	Ahead bool
 }
 
@@ -106,7 +106,7 @@ type seen struct {
 	removed        map[string]Push            // the newest signed bundle that removes it, by module
 	open           string                     // the newer version of the staged module that it did not answer yet
 	openSince      int64                      // sequence of the bundle that brought it first
-	said           Said
+	lastReport     Reported
 	record         Record
 	present        map[string]string
 	deleted        map[string]time.Duration // objects that users deleted, and when
@@ -252,7 +252,7 @@ func (s *seen) mayGo(at time.Duration, module string) bool {
 // bundle yet that is newer than the one that removes the module.
 func (s *seen) mayLack(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
-	return s.mayGo(at, module) || removed && !removing.before(s.said.Epoch, s.said.Observed)
+	return s.mayGo(at, module) || removed && !removing.before(s.lastReport.Epoch, s.lastReport.Observed)
 }
 
 // before reports whether this bundle is not older than the one that the runtime follows.

@@ -27,7 +27,7 @@ func history() (*Checker, func(id string, sequence int64, version string) Push) 
 		c.Pushed(0, push(id, 10, "1.0.0"))
 		c.Present(0, id, map[string]string{"scaler": "1.0.0"})
 		c.Objects(0, id, "scaler", map[string]string{"Deployment scaler-manager": "d"})
-		c.Reported(0, Said{
+		c.Reported(0, Reported{
 			Runtime: id, Sequence: 5, Epoch: 1, Observed: 10, Answered: map[string]string{"scaler": "1.0.0"},
 		})
 		c.Recorded(0, Record{Runtime: id, UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 5})
@@ -39,7 +39,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 	for name, test := range map[string]struct {
 		happens func(c *Checker, push func(string, int64, string) Push)
 		broken  Invariant
-		says    string
+		message string
 	}{
 		"a bundle that nobody signed": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.1.0")
@@ -50,7 +50,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 			c.Present(1, "sim-5", map[string]string{"scaler": "1.1.0"})
 		}, Signed, "has scaler 1.1.0"},
 		"a bundle that a runtime follows before it was pushed": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Reported(1, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
+			c.Reported(1, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 		}, Signed, "never pushed"},
 		"a version that no channel had": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "9.9.9"))
@@ -92,7 +92,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				c.Pushed(2, p)
 				c.Asked(3, "sim-5", "scaler")
 				c.Pushed(4, push("sim-5", 12, "1.0.0"))
-				c.Reported(5, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
+				c.Reported(5, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 				c.Present(time.Hour, "sim-5", nil)
 			}, Kept, "nobody asked for that"},
 		"an object that vanishes": {func(c *Checker, _ func(string, int64, string) Push) {
@@ -145,10 +145,10 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 			c.Pushed(1, p)
 		}, Sequences, "bundle 10"},
 		"an older report": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Reported(1, Said{Runtime: "sim-5", Sequence: 4, Epoch: 1, Observed: 10})
+			c.Reported(1, Reported{Runtime: "sim-5", Sequence: 4, Epoch: 1, Observed: 10})
 		}, Sequences, "report 4 after report 5"},
 		"a runtime that goes back to an older bundle": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Reported(1, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 9})
+			c.Reported(1, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 9})
 		}, Sequences, "follows bundle 9 after bundle 10"},
 		"a control plane that forgets what it published": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 9, Observed: 10, Key: "k", Report: 5})
@@ -198,8 +198,11 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 			}
 			test.happens(c, push)
 			if !slices.ContainsFunc(c.Violations(),
-				func(v Violation) bool { return v.Invariant == test.broken && strings.Contains(v.What, test.says) }) {
-				t.Errorf("want %q broken with %q, got %v", test.broken, test.says, c.Violations())
+				func(v Violation) bool {
+					return v.Invariant == test.broken && strings.Contains(v.What,
+						test.message)
+				}) {
+				t.Errorf("want %q broken with %q, got %v", test.broken, test.message, c.Violations())
 			}
 		})
 	}
@@ -210,7 +213,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 		"a rollout within its budget": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.1.0"))
 			c.Pushed(1, push("sim-6", 11, "1.1.0"))
-			c.Reported(2, Said{
+			c.Reported(2, Reported{
 				Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11, Answered: map[string]string{"scaler": "1.1.0"},
 			})
 			c.Pushed(3, push("sim-7", 11, "1.1.0"))
@@ -218,7 +221,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 		"a version that waits for a window beyond the budget": func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "1.1.0"))
 			c.Pushed(1, push("sim-6", 11, "1.1.0"))
-			c.Reported(2, Said{
+			c.Reported(2, Reported{
 				Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11, Answered: map[string]string{"scaler": "1.0.0"},
 				Waiting: map[string]bool{"scaler": true},
 			})
@@ -306,12 +309,12 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 // Control planes refuse such a report, so reports with the correct clock after it are not older.
 func TestReportFromTheFutureIsIgnored(t *testing.T) {
 	c, _ := history()
-	c.Reported(1, Said{Runtime: "sim-5", Sequence: 1000, Epoch: 1, Observed: 10, Ahead: true})
-	c.Reported(2, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 10})
+	c.Reported(1, Reported{Runtime: "sim-5", Sequence: 1000, Epoch: 1, Observed: 10, Ahead: true})
+	c.Reported(2, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 10})
 	if got := c.Violations(); len(got) > 0 {
 		t.Errorf("got %v", got)
 	}
-	c.Reported(3, Said{Runtime: "sim-5", Sequence: 5, Epoch: 1, Observed: 10})
+	c.Reported(3, Reported{Runtime: "sim-5", Sequence: 5, Epoch: 1, Observed: 10})
 	if got := c.Violations(); len(got) != 1 {
 		t.Errorf("a report that is older than the one before: %v", got)
 	}
@@ -327,11 +330,11 @@ func TestCheckerAllowsTwoLeadersForAWhile(t *testing.T) {
 	c.Recorded(3*time.Second, Record{
 		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 12, Observed: 10, Key: "k", Report: 5,
 	})
-	c.Reported(4*time.Second, Said{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
+	c.Reported(4*time.Second, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 12})
 	if got := c.Violations(); len(got) > 0 {
 		t.Fatalf("got %v", got)
 	}
-	c.Reported(5*time.Second, Said{Runtime: "sim-5", Sequence: 7, Epoch: 1, Observed: 11})
+	c.Reported(5*time.Second, Reported{Runtime: "sim-5", Sequence: 7, Epoch: 1, Observed: 11})
 	c.Recorded(5*time.Second, Record{
 		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 11, Observed: 10, Key: "k", Report: 5,
 	})
@@ -373,7 +376,7 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 	if problems := Judge([]End{good()}); len(problems) > 0 {
 		t.Errorf("a runtime that converged is said to have %v", problems)
 	}
-	for says, change := range map[string]func(*End){
+	for want, change := range map[string]func(*End){
 		"has map[scaler:1.0.0]":           func(e *End) { e.Has = map[string]string{"scaler": "1.0.0"} },
 		"has Deployment mailer left over": func(e *End) { e.Objects = append(e.Objects, "Deployment mailer") },
 		"has no Deployment":               func(e *End) { e.Objects = nil },
@@ -386,8 +389,8 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 	} {
 		e := good()
 		change(&e)
-		if problems := strings.Join(Judge([]End{e}), "\n"); !strings.Contains(problems, says) {
-			t.Errorf("want %q, got %q", says, problems)
+		if problems := strings.Join(Judge([]End{e}), "\n"); !strings.Contains(problems, want) {
+			t.Errorf("want %q, got %q", want, problems)
 		}
 	}
 }
@@ -402,12 +405,12 @@ func TestGrowthIsNamed(t *testing.T) {
 		problems) > 0 {
 		t.Errorf("said to grow: %v", problems)
 	}
-	for says, now := range map[string]Sample{
+	for want, now := range map[string]Sample{
 		"publisher 1 uses 400 MiB":            {"publisher 1", "publisher", 400 << 20, 100},
 		"agent of real-0 has 5000 goroutines": {"agent of real-0", "agent", 40 << 20, 5000},
 	} {
-		if problems := strings.Join(Grown(before, []Sample{now}), "\n"); !strings.Contains(problems, says) {
-			t.Errorf("want %q, got %q", says, problems)
+		if problems := strings.Join(Grown(before, []Sample{now}), "\n"); !strings.Contains(problems, want) {
+			t.Errorf("want %q, got %q", want, problems)
 		}
 	}
 }
@@ -415,8 +418,8 @@ func TestGrowthIsNamed(t *testing.T) {
 func TestHistoryIsReadable(t *testing.T) {
 	var live strings.Builder
 	s := NewStory(time.Now().Add(-90*time.Second), &live)
-	s.Tell("%s", Step{Kind: CutRuntime, Target: "sim-3", For: 5 * time.Second})
-	s.Tell("two\nlines")
+	s.Add("%s", Step{Kind: CutRuntime, Target: "sim-3", For: 5 * time.Second})
+	s.Add("two\nlines")
 	if want := "01:30.0  cut a runtime off (sim-3) for 5s\n01:30.0  two\n         lines\n"; s.String() != want ||
 		live.String() != want {
 		t.Errorf("the story is\n%s\nand was told as\n%s", s, live.String())

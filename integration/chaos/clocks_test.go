@@ -63,19 +63,19 @@ func main() {
 			if _, err := in.Write([]byte("\n")); err != nil {
 				t.Fatal(err)
 			}
-			var said struct {
+			var got struct {
 				Wall  time.Time
 				Since time.Duration
 			}
-			if err := answers.Decode(&said); err != nil {
+			if err := answers.Decode(&got); err != nil {
 				t.Fatal(err)
 			}
-			if off := time.Until(said.Wall) - by; off.Abs() < time.Minute && said.Since >= 0 &&
-				said.Since < time.Minute {
+			if off := time.Until(got.Wall) - by; off.Abs() < time.Minute && got.Since >= 0 &&
+				got.Since < time.Minute {
 				break
 			}
 			if ctx.Err() != nil {
-				t.Fatalf("with the clock set by %s the program says %s, %s after it began", by, said.Wall, said.Since)
+				t.Fatalf("with the clock set by %s the program says %s, %s after it began", by, got.Wall, got.Since)
 			}
 		}
 		cancel()

@@ -107,7 +107,7 @@ func (s *stage) lose(step Step) error {
 	}
 	path := filepath.Join(s.registryData(), "docker/registry/v2/repositories/fleet", name)
 	away := filepath.Join(s.registry.Dir(), fmt.Sprint("lost-", step.Serial))
-	s.story.Tell("the registry loses %s", name)
+	s.story.Add("the registry loses %s", name)
 	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // lost before
 		return err
 	}
@@ -136,7 +136,7 @@ func (s *stage) whileRegistryStands(change func() error) error {
 // restore restores the registry's initial data, or the data before the previous restore. The registry is down only for
 // that time, because other faults test outages.
 func (s *stage) restore(serial int) error {
-	s.story.Tell("the registry gets back copy %d", serial-1)
+	s.story.Add("the registry gets back copy %d", serial-1)
 	return s.whileRegistryStands(func() error {
 		if err := os.Rename(s.registryData(), s.registryCopy(serial)); err != nil {
 			return err
@@ -167,10 +167,10 @@ func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	})
 	switch {
 	case err != nil:
-		s.story.Tell("FAILED: %v", err)
+		s.story.Add("FAILED: %v", err)
 		s.checker.Break(s.since(), Converged, "%s: %v", what, err)
 	case last != nil:
-		s.story.Tell("left out: %s: %v", what, last)
+		s.story.Add("left out: %s: %v", what, last)
 	}
 }
 

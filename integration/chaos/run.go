@@ -94,7 +94,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	defer watches.Wait()
 	defer stop()
 
-	s.story.Tell("everything has converged; the plan begins")
+	s.story.Add("everything has converged; the plan begins")
 	if options.Soak {
 		if err := s.soak(ctx, options.Length); err != nil {
 			return err
@@ -102,7 +102,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	} else {
 		s.carryOut(ctx)
 	}
-	s.story.Tell("the plan has ended")
+	s.story.Add("the plan has ended")
 	s.last(ctx)
 	began := time.Now()
 	if problems := s.converge(ctx, lastVersion); len(problems) > 0 {
@@ -111,7 +111,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 			s.checker.Break(s.since(), Converged, "%s after the faults: %s", settle, p)
 		}
 	} else {
-		s.story.Tell("everything has converged after %s", time.Since(began).Round(time.Second))
+		s.story.Add("everything has converged after %s", time.Since(began).Round(time.Second))
 	}
 	s.checker.count(Converged)
 	for _, p := range Grown(before, s.sample(ctx)) {
@@ -134,7 +134,7 @@ func (s *stage) carryOut(ctx context.Context) {
 			return
 		}
 		if v := s.checker.Violations(); len(v) > 0 {
-			s.story.Tell("VIOLATION: %s", v[0])
+			s.story.Add("VIOLATION: %s", v[0])
 			break
 		}
 		steps.Go(func() { s.take(ctx, step) })
@@ -142,16 +142,16 @@ func (s *stage) carryOut(ctx context.Context) {
 	steps.Wait()
 }
 
-// turns serialize the steps about one object. The plan has no overlaps, but a step can take longer on a busy machine:
-// an API server that is started twice is stopped once, and a registry that serves half a copy loses data that no plan
-// removes.
-type turns struct {
+// objectLocks serialize the steps about one object. The plan has no overlaps, but a step can take longer on a busy
+// machine: an API server that is started twice is stopped once, and a registry that serves half a copy loses data that
+// no plan removes.
+type objectLocks struct {
 	mu    sync.Mutex // guards taken
 	taken map[string]chan struct{}
 }
 
 // take waits for the object and returns the function that releases it.
-func (t *turns) take(about string) (end func()) {
+func (t *objectLocks) take(about string) (end func()) {
 	t.mu.Lock()
 	if t.taken == nil {
 		t.taken = map[string]chan struct{}{}
@@ -168,15 +168,15 @@ func (t *turns) take(about string) (end func()) {
 
 // take executes one step, after earlier steps about the same object.
 func (s *stage) take(ctx context.Context, step Step) {
-	defer s.turns.take(step.About)()
-	s.story.Tell("%s", step)
+	defer s.locks.take(step.About)()
+	s.story.Add("%s", step)
 	s.mu.Lock()
 	s.injected[step.Kind]++
 	s.mu.Unlock()
 	end, fault, err := s.fault(ctx, step)
 	if fault {
 		if err != nil {
-			s.story.Tell("%s: %v", step, err)
+			s.story.Add("%s: %v", step, err)
 		}
 		if end != nil {
 			s.wait(ctx, step)
@@ -197,7 +197,7 @@ func (s *stage) wait(ctx context.Context, step Step) {
 	case <-time.After(step.For):
 	case <-ctx.Done():
 	}
-	s.story.Tell("end: %s", step)
+	s.story.Add("end: %s", step)
 }
 
 // converge waits until all runtimes have their requested modules, and returns the problems otherwise.
@@ -285,15 +285,15 @@ func (s *stage) end(ctx context.Context, e End, version string) End {
 // explain adds the fleet's own diagnostics to the story.
 func (s *stage) explain(ctx context.Context) {
 	output, _ := s.fleet.Ask(ctx, "status")
-	s.story.Tell("kcp-publisher status:\n%s", output)
+	s.story.Add("kcp-publisher status:\n%s", output)
 	output, _ = s.fleet.Ask(ctx, "rollout", "list")
-	s.story.Tell("kcp-publisher rollout list:\n%s", output)
+	s.story.Add("kcp-publisher rollout list:\n%s", output)
 	for _, e := range s.ends(ctx, lastVersion) {
 		if len(Judge([]End{e})) > 0 {
 			output, _ = s.fleet.Why(ctx, e.Runtime)
-			s.story.Tell("kcp-publisher why %s:\n%s", e.Runtime, output)
+			s.story.Add("kcp-publisher why %s:\n%s", e.Runtime, output)
 			if sim := s.simulated()[e.Runtime]; sim != nil {
-				s.story.Tell("%s: trouble %v", e.Runtime, sim.Trouble())
+				s.story.Add("%s: trouble %v", e.Runtime, sim.Trouble())
 			}
 		}
 	}

@@ -9,15 +9,15 @@ import (
 
 func TestStepsOnOneObjectWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var turns turns
+		var locks objectLocks
 		var registry, other atomic.Int32
-		end := turns.take("registry")
+		end := locks.take("registry")
 		go func() {
-			defer turns.take("registry")()
+			defer locks.take("registry")()
 			registry.Add(1)
 		}()
 		go func() {
-			defer turns.take("replica 0")()
+			defer locks.take("replica 0")()
 			other.Add(1)
 		}()
 		time.Sleep(time.Minute)

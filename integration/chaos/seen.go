@@ -22,8 +22,8 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch &&
 			p.Sequence > before.Sequence
 		// Such a sequence counts after the status names it. A publisher that ends before continues from the previous
-		// sequence, and adds one if its time is behind that. After a key rotation it believes only a report about the bundle
-		// in force.
+		// sequence, and adds one if its time is behind that. After a key rotation it believes only a report about the
+		// bundle in force.
 		unnoted := before.Ahead && s.record.Published < before.Sequence
 		c.check(at, Sequences, newer || unnoted || !c.led(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime,
@@ -98,24 +98,25 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 }
 
 // Reported judges a report that the registry accepted.
-func (c *Checker) Reported(at time.Duration, r Said) {
+func (c *Checker) Reported(at time.Duration, r Reported) {
 	if r.Ahead {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.of(r.Runtime)
-	if s.said.Sequence > 0 {
-		c.check(at, Sequences, r.Sequence >= s.said.Sequence, "%s pushed report %d after report %d", r.Runtime,
-			r.Sequence, s.said.Sequence)
-		c.check(at, Sequences, r.Epoch > s.said.Epoch || r.Epoch == s.said.Epoch && r.Observed >= s.said.Observed,
-			"%s follows bundle %d after bundle %d", r.Runtime, r.Observed, s.said.Observed)
+	if s.lastReport.Sequence > 0 {
+		c.check(at, Sequences, r.Sequence >= s.lastReport.Sequence, "%s pushed report %d after report %d", r.Runtime,
+			r.Sequence, s.lastReport.Sequence)
+		c.check(at, Sequences, r.Epoch > s.lastReport.Epoch || r.Epoch == s.lastReport.Epoch &&
+			r.Observed >= s.lastReport.Observed,
+			"%s follows bundle %d after bundle %d", r.Runtime, r.Observed, s.lastReport.Observed)
 	}
 	if r.Observed > 0 {
 		c.check(at, Signed, s.pushed != nil && r.Observed <= s.pushed.Sequence,
 			"%s follows bundle %d, which was never pushed", r.Runtime, r.Observed)
 	}
-	s.said = r
+	s.lastReport = r
 	if s.open != "" && r.Observed >= s.openSince && (r.Waiting[c.staged] || r.Answered[c.staged] == s.open) {
 		s.open = ""
 	}

@@ -105,7 +105,7 @@ func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration)
 	defer tick.Stop()
 	for {
 		if err := s.sampleOnce(ctx, soak); err != nil && ctx.Err() == nil {
-			s.story.Tell("a sample is missing: %v", err)
+			s.story.Add("a sample is missing: %v", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -130,13 +130,13 @@ var held = []struct {
 
 func (s *stage) sampleOnce(ctx context.Context, soak *soak) (problems error) {
 	for _, p := range s.programs {
-		said, err := figures(ctx, http.DefaultClient, "http://"+p.metrics+"/metrics")
+		values, err := figures(ctx, http.DefaultClient, "http://"+p.metrics+"/metrics")
 		if err != nil {
 			problems = errors.Join(problems, fmt.Errorf("%s: %w", p.name, err))
 			continue
 		}
 		for _, h := range held {
-			value, known := said[h.metric]
+			value, known := values[h.metric]
 			if !known {
 				problems = errors.Join(problems, fmt.Errorf("%s says no %s", p.name, h.metric))
 				continue
@@ -168,12 +168,12 @@ func (s *stage) sampleControl(ctx context.Context, soak *soak) error {
 		}
 		soak.metrics = config.Host + "/metrics"
 	}
-	said, err := figures(ctx, soak.control, soak.metrics)
+	values, err := figures(ctx, soak.control, soak.metrics)
 	if err != nil {
 		return fmt.Errorf("the control plane's API server: %w", err)
 	}
 	objects, bytes := 0.0, 0.0
-	for name, value := range said {
+	for name, value := range values {
 		switch {
 		case strings.HasPrefix(name, "apiserver_storage_size_bytes"):
 			bytes += value

@@ -50,7 +50,7 @@ type stage struct {
 	dir     string
 	story   *Story
 	checker *Checker
-	turns   turns
+	locks   objectLocks
 
 	fleet    *fleet.Fleet
 	registry *registry.Registry

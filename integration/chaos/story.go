@@ -25,8 +25,8 @@ type line struct {
 // NewStory starts a story.
 func NewStory(began time.Time, live io.Writer) *Story { return &Story{began: began, live: live} }
 
-// Tell adds a line.
-func (s *Story) Tell(format string, args ...any) {
+// Add adds a line.
+func (s *Story) Add(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := line{time.Since(s.began), fmt.Sprintf(format, args...)}

@@ -173,9 +173,10 @@ func (t *tap) read(runtime string, body []byte) Push {
 	if p.Refused = err; err != nil {
 		return p
 	}
-	said := verified.Statement.Predicate
-	p.Ahead = ahead(said.Sequence)
-	p.Epoch, p.Sequence, p.Removals, p.Deleting = said.Epoch, said.Sequence, said.Removals, said.Deleting
+	predicate := verified.Statement.Predicate
+	p.Ahead = ahead(predicate.Sequence)
+	p.Epoch, p.Sequence, p.Removals, p.Deleting = predicate.Epoch, predicate.Sequence, predicate.Removals,
+		predicate.Deleting
 	document, known := t.blobs[verified.Config.Digest]
 	if !known {
 		p.Refused = fmt.Errorf("nobody pushed its desired state %s", verified.Config.Digest)
@@ -260,20 +261,20 @@ func (t *tap) report(runtime string, body []byte) {
 		t.checker.Break(t.since(), Signed, "%s pushed a report that cannot be read: %v", runtime, err)
 		return
 	}
-	said := Said{
+	reported := Reported{
 		Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Waiting: map[string]bool{},
 		Ahead: ahead(report.Sequence),
 	}
 	if o := report.Observed; o != nil {
-		said.Epoch, said.Observed = o.Epoch, o.Sequence
+		reported.Epoch, reported.Observed = o.Epoch, o.Sequence
 	}
 	for _, m := range report.Modules {
 		switch {
 		case m.Maintenance:
-			said.Waiting[m.Name] = true
+			reported.Waiting[m.Name] = true
 		case m.State == v1beta2.StateReady || m.State == v1beta2.StateError || m.State == v1beta2.StateWarning:
-			said.Answered[m.Name] = m.Version
+			reported.Answered[m.Name] = m.Version
 		}
 	}
-	t.checker.Reported(t.since(), said)
+	t.checker.Reported(t.since(), reported)
 }

@@ -60,12 +60,12 @@ func (p *pushes) put(path string, body []byte, status int) {
 	p.tap.observe(request, status)
 }
 
-func (p *pushes) wantBroken(says string) {
+func (p *pushes) wantBroken(message string) {
 	p.Helper()
 	v := p.tap.checker.Violations()
 	if !slices.ContainsFunc(v,
-		func(v Violation) bool { return v.Invariant == Signed && strings.Contains(v.What, says) }) {
-		p.Errorf("want %q broken with %q, got %v", Signed, says, v)
+		func(v Violation) bool { return v.Invariant == Signed && strings.Contains(v.What, message) }) {
+		p.Errorf("want %q broken with %q, got %v", Signed, message, v)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestTapReportsAnUnreadableReport(t *testing.T) {
 }
 
 func TestPanicInALogIsReported(t *testing.T) {
-	for says, log := range map[string]string{
+	for want, log := range map[string]string{
 		"":                 "all is well\n",
 		"panic: no":        "all is well\npanic: no\n\ngoroutine 1 [running]:\n",
 		"Observed a panic": `{"level":"error","msg":"Observed a panic"}`,
@@ -182,8 +182,8 @@ func TestPanicInALogIsReported(t *testing.T) {
 		}
 		s.readLogs()
 		v := s.checker.Violations()
-		if says == "" && len(v) > 0 || says != "" &&
-			(len(v) != 1 || v[0].Invariant != Alive || !strings.Contains(v[0].What, says)) {
+		if want == "" && len(v) > 0 || want != "" &&
+			(len(v) != 1 || v[0].Invariant != Alive || !strings.Contains(v[0].What, want)) {
 			t.Errorf("a log with %q: %v", log, v)
 		}
 		if s.checker.Checks()[Alive] != 1 {

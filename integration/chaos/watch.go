@@ -34,12 +34,12 @@ func (s *stage) watch(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		s.lookAtControlPlane(ctx)
+		s.checkControlPlane(ctx)
 		for id, sim := range s.simulated() {
 			s.checker.Present(s.since(), id, sim.All())
 		}
 		for id, r := range s.reals {
-			s.lookAtRuntime(ctx, id, r)
+			s.checkRuntime(ctx, id, r)
 		}
 		for _, p := range s.programs {
 			s.revive(p)
@@ -56,7 +56,7 @@ func (s *stage) simulated() map[string]*fleet.Simulated {
 // patience limits one check, so that an unreachable API server does not stop the checker.
 const patience = 5 * time.Second
 
-func (s *stage) lookAtControlPlane(ctx context.Context) {
+func (s *stage) checkControlPlane(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var kymas v1beta2.KymaList
@@ -72,7 +72,7 @@ func (s *stage) lookAtControlPlane(ctx context.Context) {
 	if s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)) == nil {
 		for _, r := range rollouts.Items {
 			if s.checker.Stands(s.since(), r.Name, string(r.Status.State)) {
-				s.story.Tell("rollout %s of %s is %s: %s", r.Name, r.Spec.To, r.Status.State, r.Status.Message)
+				s.story.Add("rollout %s of %s is %s: %s", r.Name, r.Spec.To, r.Status.State, r.Status.Message)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func recordOf(k *v1beta2.Kyma) Record {
 	return r
 }
 
-func (s *stage) lookAtRuntime(ctx context.Context, id string, r *fleet.Runtime) {
+func (s *stage) checkRuntime(ctx context.Context, id string, r *fleet.Runtime) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if modules, err := installed(ctx, r); err == nil {
@@ -171,10 +171,10 @@ func (s *stage) revive(p *program) {
 	if running, knows := p.runs.(interface{ Running() bool }); p.down || !knows || running.Running() {
 		return
 	}
-	s.story.Tell("the %s ended by itself, and is started again", p.name)
+	s.story.Add("the %s ended by itself, and is started again", p.name)
 	again, err := p.start()
 	if err != nil {
-		s.story.Tell("the %s cannot be started: %v", p.name, err)
+		s.story.Add("the %s cannot be started: %v", p.name, err)
 		return
 	}
 	p.runs = again
@@ -194,7 +194,7 @@ func (s *stage) sample(ctx context.Context) []Sample {
 		bytes, err := measured.MemoryBytes()
 		goroutines, unread := goroutines(ctx, p.metrics)
 		if err != nil || unread != nil {
-			s.story.Tell("the %s does not say what it uses: %v, %v", p.name, err, unread)
+			s.story.Add("the %s does not say what it uses: %v, %v", p.name, err, unread)
 			continue
 		}
 		samples = append(samples, Sample{p.name, p.role, bytes, goroutines})
@@ -203,11 +203,11 @@ func (s *stage) sample(ctx context.Context) []Sample {
 }
 
 func goroutines(ctx context.Context, address string) (int, error) {
-	said, err := figures(ctx, http.DefaultClient, "http://"+address+"/metrics")
+	values, err := figures(ctx, http.DefaultClient, "http://"+address+"/metrics")
 	if err != nil {
 		return 0, err
 	}
-	n, known := said["go_goroutines"]
+	n, known := values["go_goroutines"]
 	if !known {
 		return 0, fmt.Errorf("no go_goroutines at %s", address)
 	}

@@ -20,14 +20,14 @@ func (s *story) servePage(ctx context.Context) (string, error) {
 	page := exec.CommandContext(ctx, s.fleet.Binaries().Publisher, "ui", "--kubeconfig",
 		filepath.Join(s.dir, "kcp.kubeconfig"), "--bind-address", "127.0.0.1:0")
 	page.Stderr = log
-	said, err := page.StdoutPipe()
+	stdout, err := page.StdoutPipe()
 	if err != nil {
 		return "", err
 	}
 	if err := page.Start(); err != nil {
 		return "", fmt.Errorf("start the page of the fleet: %w", err)
 	}
-	lines := bufio.NewReader(said)
+	lines := bufio.NewReader(stdout)
 	line, err := lines.ReadString('\n')
 	if err != nil {
 		return "", fmt.Errorf("the page of the fleet did not start: %w: see %s", err, log.Name())

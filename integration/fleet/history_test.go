@@ -30,8 +30,8 @@ func TestMissingCommitIsReportedWithAdvice(t *testing.T) {
 	run(whole, "checkout", "-q", "main")
 	run(dir, "clone", "-q", "--depth", "1", "file://"+whole, shallow)
 	for name, c := range map[string]struct {
-		root, commit, says string
-		noHistory          bool
+		root, commit, message string
+		noHistory             bool
 	}{
 		"a whole clone":             {whole, first, "", false},
 		"a shallow clone":           {shallow, first, "git fetch --unshallow", true},
@@ -40,7 +40,7 @@ func TestMissingCommitIsReportedWithAdvice(t *testing.T) {
 		"a commit that nobody made": {whole, strings.Repeat("1", 40), "is no ancestor of HEAD", false},
 	} {
 		err := inHistory(t.Context(), c.root, c.commit)
-		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) ||
+		if (err == nil) != (c.message == "") || err != nil && !strings.Contains(err.Error(), c.message) ||
 			errors.Is(err, ErrNoHistory) != c.noHistory {
 			t.Errorf("%s: %v", name, err)
 		}

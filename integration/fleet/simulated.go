@@ -300,8 +300,8 @@ func (s *Simulated) report(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	said, err := json.Marshal(next)
-	if err != nil || string(said) == s.sent && time.Since(s.sentAt) < simulatedReport {
+	data, err := json.Marshal(next)
+	if err != nil || string(data) == s.sent && time.Since(s.sentAt) < simulatedReport {
 		return err
 	}
 	s.sequence = bundle.NextSequence(s.sequence, time.Now())
@@ -313,7 +313,7 @@ func (s *Simulated) report(ctx context.Context) error {
 	if err := store.PushReport(ctx, s.fleet.Place, s.ID, manifest); err != nil {
 		return err
 	}
-	s.sent, s.sentAt = string(said), time.Now()
+	s.sent, s.sentAt = string(data), time.Now()
 	return nil
 }
 

@@ -75,11 +75,11 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 // listening returns the address in the token service's first line.
 func listening(log string) string {
 	for line := range strings.Lines(log) {
-		var said struct {
+		var started struct {
 			Address string `json:"address"`
 		}
-		if json.Unmarshal([]byte(line), &said) == nil && said.Address != "" {
-			return said.Address
+		if json.Unmarshal([]byte(line), &started) == nil && started.Address != "" {
+			return started.Address
 		}
 	}
 	return ""

@@ -36,8 +36,8 @@ func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
 	return fleet.Until(ctx, 2*limit, "the API server of "+cluster+" answers", func() (bool, string) {
 		asking, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		said, err := c.kubectl(asking, "get", "--raw", "/readyz")
-		return err == nil, fmt.Sprint(said, err)
+		output, err := c.kubectl(asking, "get", "--raw", "/readyz")
+		return err == nil, fmt.Sprint(output, err)
 	})
 }
 

@@ -119,11 +119,11 @@ func (c *cluster) Resume() error {
 
 // Started returns the time of the node's last start, from its container.
 func (c *cluster) Started(ctx context.Context) (time.Time, error) {
-	said, err := docker(ctx, "inspect", "--format", "{{.State.StartedAt}}", c.node())
+	output, err := docker(ctx, "inspect", "--format", "{{.State.StartedAt}}", c.node())
 	if err != nil {
 		return time.Time{}, err
 	}
-	return time.Parse(time.RFC3339Nano, said)
+	return time.Parse(time.RFC3339Nano, output)
 }
 
 // Stop deletes the cluster.

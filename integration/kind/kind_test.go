@@ -125,9 +125,9 @@ func TestMemoryIsCountedWithoutFilesThatCanBeDropped(t *testing.T) {
 	if want := (Memory{WorkingSet: 200, Peak: 500, Limit: 1000}); got != want || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, said := range []string{"", "300\n500\nmax\n100", "300\n500\n1000"} {
-		if _, err := parseMemory(said); err == nil {
-			t.Errorf("%q was taken for memory", said)
+	for _, output := range []string{"", "300\n500\nmax\n100", "300\n500\n1000"} {
+		if _, err := parseMemory(output); err == nil {
+			t.Errorf("%q was taken for memory", output)
 		}
 	}
 }

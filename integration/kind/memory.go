@@ -25,11 +25,11 @@ func (g *Ground) Memory(ctx context.Context, program fleet.Program) ([]Memory, e
 	}
 	var all []Memory
 	for _, container := range containers {
-		said, err := p.cluster.inNode(ctx, "sh", "-c", memoryScript, "sh", container)
+		output, err := p.cluster.inNode(ctx, "sh", "-c", memoryScript, "sh", container)
 		if err != nil {
 			return nil, err
 		}
-		m, err := parseMemory(said)
+		m, err := parseMemory(output)
 		if err != nil {
 			return nil, fmt.Errorf("container %s of %s: %w", container, p.deployment, err)
 		}
@@ -54,16 +54,16 @@ else
   sed -n 's/^inactive_file //p' memory.stat
 fi`
 
-func parseMemory(said string) (Memory, error) {
-	fields := strings.Fields(said)
+func parseMemory(output string) (Memory, error) {
+	fields := strings.Fields(output)
 	if len(fields) != 4 {
-		return Memory{}, fmt.Errorf("want usage, peak, limit and inactive files, got %q", said)
+		return Memory{}, fmt.Errorf("want usage, peak, limit and inactive files, got %q", output)
 	}
 	var bytes [4]int64
 	for i, field := range fields {
 		var err error
 		if bytes[i], err = strconv.ParseInt(field, 10, 64); err != nil {
-			return Memory{}, fmt.Errorf("want usage, peak, limit and inactive files, got %q", said)
+			return Memory{}, fmt.Errorf("want usage, peak, limit and inactive files, got %q", output)
 		}
 	}
 	return Memory{WorkingSet: max(bytes[0]-bytes[3], 0), Peak: bytes[1], Limit: bytes[2]}, nil

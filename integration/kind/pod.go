@@ -67,16 +67,16 @@ func (p *pod) running(ctx context.Context) ([]string, error) {
 }
 
 func (p *pod) kill(ctx context.Context, container string) error {
-	said, err := p.cluster.inNode(ctx, "crictl", "inspect", "--output", "go-template", "--template", "{{.info.pid}}",
+	output, err := p.cluster.inNode(ctx, "crictl", "inspect", "--output", "go-template", "--template", "{{.info.pid}}",
 		container)
 	if err != nil {
 		return err
 	}
 	// kill(1) would treat other text as a process group.
-	if pid, err := strconv.Atoi(said); err != nil || pid <= 1 {
-		return fmt.Errorf("container %s of %s has no process that could be killed: %q", container, p.deployment, said)
+	if pid, err := strconv.Atoi(output); err != nil || pid <= 1 {
+		return fmt.Errorf("container %s of %s has no process that could be killed: %q", container, p.deployment, output)
 	}
-	_, err = p.cluster.inNode(ctx, "kill", "-9", said)
+	_, err = p.cluster.inNode(ctx, "kill", "-9", output)
 	return err
 }
 

@@ -37,8 +37,8 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	pod := onlyPod(t)
 	ask(t, "start", "berlin")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		// lifecycle-manager would have added the module to the Kyma. The channel's version must not be installed before this
-		// version is adopted.
+		// lifecycle-manager would have added the module to the Kyma. The channel's version must not be installed before
+		// this version is adopted.
 		spec.Modules = append(spec.Modules, v1beta2.Module{
 			Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 		})
@@ -66,12 +66,12 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 		kyma, err := r.Record(ctx)
 		return err == nil && kyma.Status.State == v1beta2.StateReady, fmt.Sprintf("%v %+v", err, kyma.Status)
 	})
-	said := ask(t, "finish", "berlin", "--lifecycle-manager-is-gone")
+	output := ask(t, "finish", "berlin", "--lifecycle-manager-is-gone")
 	for _, want := range []string{"removed in the runtime: Service kyma-system/skr-webhook",
 		"removed in the runtime: PriorityClass skr-webhook-priority",
 		"Manifest kcp-system/" + landscape.ManifestName("berlin", samplemodule.Module) + " is removed"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("not said: %q in\n%s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("not said: %q in\n%s", want, output)
 		}
 	}
 	well(t, r)

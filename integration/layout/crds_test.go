@@ -102,17 +102,17 @@ func writeDefinition(page *strings.Builder, d apiextensionsv1.CustomResourceDefi
 func versionsOf(d apiextensionsv1.CustomResourceDefinition) string {
 	all := make([]string, 0, len(d.Spec.Versions))
 	for _, v := range slices.Backward(d.Spec.Versions) {
-		says := []string{"not served, unless the publisher's webhooks are on"}
+		messages := []string{"not served, unless the publisher's webhooks are on"}
 		if v.Served {
-			says[0] = "served"
+			messages[0] = "served"
 		}
 		if v.Storage {
-			says = append(says, "stored")
+			messages = append(messages, "stored")
 		}
 		if v.Subresources != nil && v.Subresources.Status != nil {
-			says = append(says, "status is a subresource")
+			messages = append(messages, "status is a subresource")
 		}
-		all = append(all, fmt.Sprintf("`%s`: %s", v.Name, strings.Join(says, ", ")))
+		all = append(all, fmt.Sprintf("`%s`: %s", v.Name, strings.Join(messages, ", ")))
 	}
 	return strings.Join(all, "; ")
 }

@@ -102,12 +102,12 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 		"maintenance": configuration.Parameters{"uploadpurging": map[any]any{"enabled": false}},
 	}}
 	if options.Config != nil {
-		given, err := configuration.Parse(bytes.NewReader(options.Config))
+		parsed, err := configuration.Parse(bytes.NewReader(options.Config))
 		if err != nil {
 			return fmt.Errorf("configuration: %w", err)
 		}
-		given.Storage["maintenance"] = config.Storage["maintenance"]
-		config = given
+		parsed.Storage["maintenance"] = config.Storage["maintenance"]
+		config = parsed
 	}
 	config.Catalog.MaxEntries = 1000 // the default of a configuration file
 	config.Log.Level = "panic"

@@ -155,8 +155,8 @@ func (z *Zot) Resume(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			said, _ := os.ReadFile(log.Name())
-			return errors.Join(fmt.Errorf("zot does not answer at %s: %s", z.address, strconv.Quote(string(said))),
+			output, _ := os.ReadFile(log.Name())
+			return errors.Join(fmt.Errorf("zot does not answer at %s: %s", z.address, strconv.Quote(string(output))),
 				z.Stop())
 		case <-tick.C:
 		}

@@ -125,14 +125,14 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 			return strings.Count(r.Agent().Log(), waits) > n, r.Agent().Log()
 		})
 	}
-	said := strings.Count(r.Agent().Log(), waits)
+	count := strings.Count(r.Agent().Log(), waits)
 	api.status.Store(0)
 	until(t, time.Minute, "the deleted object is back", func() (bool, string) {
 		_, err := settings(ctx, r)
 		return err == nil, fmt.Sprint(err)
 	})
-	if !running(r.Agent()) || said > 8 {
-		t.Errorf("the agent runs: %t; it said %d times why it waits", running(r.Agent()), said)
+	if !running(r.Agent()) || count > 8 {
+		t.Errorf("the agent runs: %t; it said %d times why it waits", running(r.Agent()), count)
 	}
 
 	// The token expires while the agent runs, and the agent reads the next one from the file, as kubelet renews it.

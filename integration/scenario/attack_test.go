@@ -151,7 +151,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 	must(t, err)
 	reports, err := f.Place.Repository(ctx, bundle.ReportRepository("victim"))
 	must(t, err)
-	said, err := store.Fetch(ctx, reports, bundle.TagLatest)
+	newest, err := store.Fetch(ctx, reports, bundle.TagLatest)
 	must(t, err)
 	must(t, store.PushBlob(ctx, repository, bundle.EmptyBlob()))
 
@@ -229,7 +229,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			m.Annotations[bundle.AnnotationAttestation] = decodeManifest(t,
 				report.Bytes).Annotations[bundle.AnnotationReport]
 		}), refusal.PredicateType},
-		{"the runtime's own report", bundle.NewBlob(ocispec.MediaTypeImageManifest, said.Bytes), refusal.MediaType},
+		{"the runtime's own report", bundle.NewBlob(ocispec.MediaTypeImageManifest, newest.Bytes), refusal.MediaType},
 		{
 			"another artifact type",
 			altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.ArtifactType = bundle.ArtifactTypeReport }),

@@ -120,7 +120,7 @@ func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 						if err != nil {
 							return false, err.Error()
 						}
-						return says(kyma, f.Own(b.module), b), fmt.Sprintf("%+v", kyma.Status.Modules)
+						return shows(kyma, f.Own(b.module), b), fmt.Sprintf("%+v", kyma.Status.Modules)
 					})
 			}
 		})
@@ -156,17 +156,17 @@ func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("why %s says %s", args, situation), func() (bool, string) {
 		output, err := f.Why(t.Context(), append(args, "-o", "json")...)
-		var told struct{ Situation, Cause, Advice string }
+		var got struct{ Situation, Cause, Advice string }
 		if err == nil {
-			err = json.Unmarshal([]byte(output), &told)
+			err = json.Unmarshal([]byte(output), &got)
 		}
-		return err == nil && told.Situation == situation && told.Cause != "" && told.Advice != "",
+		return err == nil && got.Situation == situation && got.Cause != "" && got.Advice != "",
 			fmt.Sprint(output, err)
 	})
 }
 
-// says reports whether a Kyma shows a module with the state and the message of its fault.
-func says(kyma *v1beta2.Kyma, module string, b broken) bool {
+// shows reports whether a Kyma shows a module with the state and the message of its fault.
+func shows(kyma *v1beta2.Kyma, module string, b broken) bool {
 	for _, m := range kyma.Status.Modules {
 		if m.Name != module || m.State != b.state {
 			continue

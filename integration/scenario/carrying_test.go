@@ -161,24 +161,24 @@ func TestExportFileCanBeCompressedAndSplit(t *testing.T) {
 	d := newDepot(t, 2, 3<<20)
 	d.run(0, d.binaries.Publisher, d.exportArgs("plain.tar")...)
 	d.run(0, d.binaries.Agent, d.importArgs(store.LayoutScheme+d.file("whole"), d.file("plain.tar"))...)
-	var told struct{ Files []string }
+	var got struct{ Files []string }
 	output := d.run(0, d.binaries.Publisher,
 		d.exportArgs("small.tar.zst", "--zstd", "--volume-size", "1M", "--format", "json")...)
-	must(t, json.Unmarshal([]byte(output), &told))
-	if len(told.Files) < 6 {
-		t.Fatalf("wrote %v", told.Files)
+	must(t, json.Unmarshal([]byte(output), &got))
+	if len(got.Files) < 6 {
+		t.Fatalf("wrote %v", got.Files)
 	}
 	target := store.LayoutScheme + d.file("volumes")
-	without := append([]string{}, told.Files[:2]...)
+	without := append([]string{}, got.Files[:2]...)
 	if output := d.run(3, d.binaries.Agent,
-		d.importArgs(target, append(without, told.Files[3:]...)...)...); !strings.Contains(output,
-		fmt.Sprintf("volume %s is missing", told.Files[2])) {
+		d.importArgs(target, append(without, got.Files[3:]...)...)...); !strings.Contains(output,
+		fmt.Sprintf("volume %s is missing", got.Files[2])) {
 		t.Errorf("a volume is missing:\n%s", output)
 	}
-	d.run(3, d.binaries.Agent, d.importArgs(target, told.Files[:len(told.Files)-1]...)...)
+	d.run(3, d.binaries.Agent, d.importArgs(target, got.Files[:len(got.Files)-1]...)...)
 	if _, err := os.Stat(d.file("volumes")); err == nil {
 		t.Error("something was written")
 	}
-	d.run(0, d.binaries.Agent, d.importArgs(target, told.Files...)...)
+	d.run(0, d.binaries.Agent, d.importArgs(target, got.Files...)...)
 	d.everything("volumes")
 }

@@ -83,11 +83,11 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 			return false, err.Error()
 		}
 		gone := apierrors.IsNotFound(r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}))
-		said := slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
+		isSet := slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
 			return m.Name == f.Own("mailer") && m.State == v1beta2.StateError &&
 				strings.Contains(m.Message, "module template not allowed")
 		})
-		return gone && said && kyma.Status.State == v1beta2.StateError,
+		return gone && isSet && kyma.Status.State == v1beta2.StateError,
 			fmt.Sprintf("gone %t, Kyma %s, modules %+v", gone, kyma.Status.State, kyma.Status.Modules)
 	})
 	untilSeen(t, r)

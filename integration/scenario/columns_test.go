@@ -194,7 +194,7 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	}
 	must(t, r.StartAgent())
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	toldByEvents(t, f, r)
+	checkEvents(t, f, r)
 }
 
 // kubectlShows checks columns and selectors.
@@ -215,8 +215,8 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 			t.Errorf("column %s of the Kyma is %q, want %q", column, row[column], want)
 		}
 	}
-	heard := kyma.Status.Runtime.Observed.Heard.Time
-	if until, err := time.Parse(time.RFC3339, row["Healthy Until"]); err != nil || !until.After(heard) ||
+	reportedAt := kyma.Status.Runtime.Observed.Heard.Time
+	if until, err := time.Parse(time.RFC3339, row["Healthy Until"]); err != nil || !until.After(reportedAt) ||
 		row["Skip Reconciliation"] != "" || row["Deleted"] != "" {
 		t.Errorf("a healthy Kyma's row is %v: %v", row, err)
 	}
@@ -261,8 +261,8 @@ func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 	}
 }
 
-// toldByEvents checks that each change causes exactly one Event, although the publisher was killed.
-func toldByEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
+// checkEvents checks that each change causes exactly one Event, although the publisher was killed.
+func checkEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	want := map[string]int{"Enrolled": 1, "Published": 2, "Failed": 0, "RuntimeSilent": 0, "RolledBack": 0}
 	until(t, 0, "Events tell what happened", func() (bool, string) {
@@ -270,10 +270,10 @@ func toldByEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 		if err := f.Control.List(t.Context(), &all, client.InNamespace(sample.Namespace)); err != nil {
 			return false, err.Error()
 		}
-		told, notes := map[string]int{}, []string{}
+		counts, notes := map[string]int{}, []string{}
 		for _, e := range all.Items {
 			if e.Regarding.Kind == "Kyma" && e.Regarding.Name == r.ID {
-				told[e.Reason]++
+				counts[e.Reason]++
 				notes = append(notes, e.Reason+": "+e.Note)
 			}
 		}
@@ -282,10 +282,10 @@ func toldByEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 				strings.Contains(n, "scaler 1.7.0 → 1.8.0")
 		})
 		for reason, n := range want {
-			if told[reason] != n {
+			if counts[reason] != n {
 				return false, strings.Join(notes, "\n")
 			}
 		}
-		return upgraded && told["Ready"] == 2, strings.Join(notes, "\n")
+		return upgraded && counts["Ready"] == 2, strings.Join(notes, "\n")
 	})
 }

@@ -49,7 +49,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 		r.Host() + "/fleet", "--keys", keys, "-o", "json"}, access...)
 	type row struct{ Runtime, Action, Digest, Registry string }
 	// published runs the command, and returns its output and its error output.
-	published := func(more ...string) (rows []row, said string) {
+	published := func(more ...string) (rows []row, output string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
 		cmd := exec.CommandContext(t.Context(), binaries.Publisher, append(publish, more...)...)
@@ -60,16 +60,16 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 		must(t, json.Unmarshal(stdout.Bytes(), &rows))
 		return rows, stderr.String()
 	}
-	rows, said := published()
-	if !strings.Contains(said, "published.json is new: earlier runs are unknown") {
-		t.Errorf("first run: the state file is not named:\n%s", said)
+	rows, output := published()
+	if !strings.Contains(output, "published.json is new: earlier runs are unknown") {
+		t.Errorf("first run: the state file is not named:\n%s", output)
 	}
 	if len(rows) != 2 || rows[0].Action != "pushed" || rows[1].Action != "pushed" {
 		t.Errorf("first run: %+v", rows)
 	}
 	writes := r.Traffic().Writes()
-	if rows, said = published(); strings.Contains(said, "state file") {
-		t.Errorf("second run: %s", said)
+	if rows, output = published(); strings.Contains(output, "state file") {
+		t.Errorf("second run: %s", output)
 	}
 	if rows[0].Action != "unchanged" || rows[1].Action != "unchanged" || r.Traffic().Writes() != writes {
 		t.Errorf("second run: %+v, %d writes", rows, r.Traffic().Writes()-writes)

@@ -272,7 +272,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	offer(t, f, signed("1.0.0", key), signed("1.1.0"), signed("1.2.0", attacker), signed("1.3.0", key))
 	r, err := f.AddRuntime(ctx, "one", "regular", "overlay")
 	must(t, err)
-	says := func(version, text string) {
+	expect := func(version, text string) {
 		t.Helper()
 		until(t, 60*time.Second, "the control plane says "+text, func() (bool, string) {
 			kyma, err := r.Record(ctx)
@@ -284,12 +284,12 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 				m.Version + ": " + m.Message
 		})
 	}
-	says("", "no key is configured for it")
+	expect("", "no key is configured for it")
 	must(t, f.Control.Create(ctx, secret)) // as an operator would, while the publisher runs
 	must(t, r.UntilState(ctx, "overlay", "1.0.0", v1beta2.StateReady))
 
 	must(t, release(ctx, f, signed("1.1.0")))
-	says("1.0.0", "is not signed")
+	expect("1.0.0", "is not signed")
 	// The policy takes effect without a restart. An invalid policy changes nothing.
 	demand("required: perhaps")
 	until(t, 30*time.Second, "the publisher says that it goes on with the policy before", func() (bool, string) {
@@ -297,13 +297,13 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 		return bytes.Contains(log, []byte("failed to load the signature policy, continuing with the previous one")),
 			fmt.Sprint(err)
 	})
-	says("1.0.0", "is not signed")
+	expect("1.0.0", "is not signed")
 	demand("required: false")
 	must(t, r.UntilState(ctx, "overlay", "1.1.0", v1beta2.StateReady))
 	demand(signing)
-	says("", "is not signed") // the module stays, but its version is no longer published
+	expect("", "is not signed") // the module stays, but its version is no longer published
 	must(t, release(ctx, f, signed("1.2.0")))
-	says("", `signature "release"`)
+	expect("", `signature "release"`)
 	must(t, release(ctx, f, signed("1.3.0")))
 	must(t, r.UntilState(ctx, "overlay", "1.3.0", v1beta2.StateReady))
 	if data := configMap(t, r, "overlay-settings"); data["version"] != "1.3.0" {

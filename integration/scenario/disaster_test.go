@@ -34,8 +34,8 @@ func guide(t *testing.T, page string) map[string][]guides.Block {
 	return blocks
 }
 
-// stand creates a Deployment for a program that the fleet runs as a process, so that kubectl can restart it.
-func stand(t *testing.T, where client.Client, namespace, name string) {
+// createDeployment creates a Deployment for a program that the fleet runs as a process, so that kubectl can restart it.
+func createDeployment(t *testing.T, where client.Client, namespace, name string) {
 	t.Helper()
 	labels := map[string]string{"app": name}
 	must(t, where.Create(t.Context(), &appsv1.Deployment{
@@ -152,7 +152,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	var err error
 	d.r, err = f.AddRuntime(ctx, "berlin", "regular")
 	must(t, err)
-	stand(t, d.r.API, v1beta2.RuntimeNamespace, "skr-agent")
+	createDeployment(t, d.r.API, v1beta2.RuntimeNamespace, "skr-agent")
 	must(t, d.r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	munich, err := f.Simulate(ctx, fleet.NewKyma("munich", "regular"))
 	must(t, err)
@@ -198,7 +198,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	must(t, d.r.Recreate(ctx))
 	steps = d.blocks["cluster-recreated"]
 	d.recover("cluster-recreated", steps[0])
-	stand(t, d.r.API, v1beta2.RuntimeNamespace, "skr-agent")
+	createDeployment(t, d.r.API, v1beta2.RuntimeNamespace, "skr-agent")
 	must(t, d.r.StartAgent())
 	d.recover("cluster-recreated", steps[1:]...)
 	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))

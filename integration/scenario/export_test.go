@@ -54,8 +54,8 @@ func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	created := s.run(
 		"kcp-publisher component create example.org/module/horn:1.0.0 --from horn --to registry.example/components " +
 			"--module-template fleet/horn.yaml -o json")
-	var told struct{ Images []string }
-	if err := json.Unmarshal([]byte(created), &told); err != nil || len(told.Images) > 0 {
+	var got struct{ Images []string }
+	if err := json.Unmarshal([]byte(created), &got); err != nil || len(got.Images) > 0 {
 		t.Fatalf("the component lists images, so that nothing has to be rendered: %v\n%s", err, created)
 	}
 	if shown := s.run(

@@ -66,8 +66,8 @@ func (w *walk) on(kubeconfig, script string) string {
 	return other.run(script)
 }
 
-// says runs a script whose output must contain the texts.
-func (w *walk) says(script string, wants ...string) {
+// prints runs a script whose output must contain the texts.
+func (w *walk) prints(script string, wants ...string) {
 	w.Helper()
 	output := w.s.run(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
 	for _, want := range wants {
@@ -140,73 +140,73 @@ func pathOf(env []string) (path string) {
 
 func (w *walk) firstRollout() {
 	steps := blocksOf(w.T, "docs/tutorials/first-rollout.md", 7)
-	w.says(steps[1], "berlin", "tokyo") // the first starts the demo
-	w.says(steps[2])
-	w.says(steps[3])
+	w.prints(steps[1], "berlin", "tokyo") // the first starts the demo
+	w.prints(steps[2])
+	w.prints(steps[3])
 	w.rollout = w.until(steps[4], "Waiting")
 	approve := lines(steps[5])
-	w.says(approve[0])
+	w.prints(approve[0])
 	w.until(approve[1], "Succeeded")
 	undo := lines(steps[6])
-	w.says(undo[0])
+	w.prints(undo[0])
 	w.until(undo[1], "RolledBack")
 }
 
 // rollouts prepares a waiting rollout, so that each command finds the state after the previous one.
 func (w *walk) rollouts() {
-	look, steer, why := w.rolloutBlocks()
+	reads, actions, why := w.rolloutBlocks()
 	must(w.T, w.f.Release(w.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.10.0")))
-	w.rollout = w.until(look[0], "Waiting", "1.10.0")
-	w.says(look[1], "Waiting", "1.10.0")
+	w.rollout = w.until(reads[0], "Waiting", "1.10.0")
+	w.prints(reads[1], "Waiting", "1.10.0")
 	for _, verb := range []string{"pause", "resume", "pause", "approve", "abort", "undo"} {
-		w.says(steer[verb])
+		w.prints(actions[verb])
 	}
-	w.until(look[0], w.rollout, "RolledBack")
-	w.says(why, "1.10.0")
+	w.until(reads[0], w.rollout, "RolledBack")
+	w.prints(why, "1.10.0")
 	// The rollout after a retry waits for the same approval.
-	w.says(steer["retry"], "is retried")
-	w.rollout = w.until(look[0], "Waiting", "1.10.0")
-	w.says(steer["undo"])
-	w.until(look[0], w.rollout, "RolledBack")
-	w.says(blocksOf(w.T, "docs/guides/maintenance.md", 1)[0], "scaler")
+	w.prints(actions["retry"], "is retried")
+	w.rollout = w.until(reads[0], "Waiting", "1.10.0")
+	w.prints(actions["undo"])
+	w.until(reads[0], w.rollout, "RolledBack")
+	w.prints(blocksOf(w.T, "docs/guides/maintenance.md", 1)[0], "scaler")
 	policy := strings.NewReplacer("[keda]", "[scaler]").
 		Replace(yamlOf(w.T, "docs/guides/rollouts.md", "Promote a version in waves"))
-	w.says("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
+	w.prints("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
 // rolloutBlocks are the commands of docs/guides/rollouts.md: to inspect rollouts, to control them, and to ask why.
-func (w *walk) rolloutBlocks() (look []string, steer map[string]string, why string) {
+func (w *walk) rolloutBlocks() (reads []string, actions map[string]string, why string) {
 	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 3)
-	steer = map[string]string{}
+	actions = map[string]string{}
 	for _, line := range lines(blocks[1]) {
-		steer[strings.Fields(line)[2]] = line
+		actions[strings.Fields(line)[2]] = line
 	}
-	if len(steer) != 6 {
-		w.Errorf("the commands that steer a rollout are %v", steer)
+	if len(actions) != 6 {
+		w.Errorf("the commands that steer a rollout are %v", actions)
 	}
-	return lines(blocks[0]), steer, blocks[2]
+	return lines(blocks[0]), actions, blocks[2]
 }
 
 func (w *walk) operations() {
 	t := w.T
 	operate := blocksOf(t, "docs/guides/operate-a-fleet.md", 3)
-	w.says(operate[0], "berlin", "tokyo")
-	w.says(operate[1], "berlin", "tokyo")
-	w.says(operate[2])
-	w.says("kubectl_complete-kyma_pull st", "status")
+	w.prints(operate[0], "berlin", "tokyo")
+	w.prints(operate[1], "berlin", "tokyo")
+	w.prints(operate[2])
+	w.prints("kubectl_complete-kyma_pull st", "status")
 	trouble := blocksOf(t, "docs/guides/troubleshooting.md", 3)
-	w.says(trouble[0], "berlin")
-	w.says(trouble[2], `"berlin"`, "version")
+	w.prints(trouble[0], "berlin")
+	w.prints(trouble[2], `"berlin"`, "version")
 	for _, line := range lines(blocksOf(t, "docs/reference/kubectl.md", 1)[0]) {
-		w.says(line)
+		w.prints(line)
 	}
-	w.says("kubectl get kyma -n kcp-system --field-selector status.runtime.id=berlin -o name",
+	w.prints("kubectl get kyma -n kcp-system --field-selector status.runtime.id=berlin -o name",
 		"kyma.operator.kyma-project.io/berlin")
 	must(t, w.f.Control.Create(t.Context(), &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kyma-pull-git"},
 	}))
-	w.says(blocksOf(t, "docs/guides/git.md", 4)[1], "annotated")
-	w.says(blocksOf(t, "docs/guides/airgap.md", 4)[2], "annotated")
+	w.prints(blocksOf(t, "docs/guides/git.md", 4)[1], "annotated")
+	w.prints(blocksOf(t, "docs/guides/airgap.md", 4)[2], "annotated")
 }
 
 // carried takes a report back as in docs/guides/airgap.md. The runtime also reports by itself, so the control plane
@@ -221,7 +221,7 @@ func (w *walk) carried() {
 // pruned finds nothing to remove in a new registry.
 func (w *walk) pruned() {
 	must(w.T, os.WriteFile(filepath.Join(w.f.Dir, "pruner.json"), []byte(`{"auths":{}}`), 0o600))
-	w.says(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "nothing to remove")
+	w.prints(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "nothing to remove")
 }
 
 // modules creates, signs and copies a component, and pins versions in a runtime.
@@ -250,8 +250,8 @@ func (w *walk) modules() {
 		}
 		must(t, os.WriteFile(path, []byte(data), 0o600))
 	}
-	w.says(blocks[0], "mailer")
-	w.says(blocks[2], "complies with the policy")
+	w.prints(blocks[0], "mailer")
+	w.prints(blocks[2], "complies with the policy")
 	for _, made := range []string{"mailer-1.0.0.yaml", "keda.tgz"} {
 		if _, err := os.Stat(filepath.Join(w.f.Dir, made)); err != nil {
 			t.Error(err)
@@ -266,15 +266,15 @@ func (w *walk) modules() {
 func (w *walk) clocks() {
 	t := w.T
 	blocks := blocksOf(t, "docs/runbooks/wrong-clocks.md", 2)
-	stand(t, w.r.API, v1beta2.RuntimeNamespace, "skr-agent")
+	createDeployment(t, w.r.API, v1beta2.RuntimeNamespace, "skr-agent")
 	before, err := inForce(t, w.r)
 	must(t, err)
-	w.says(blocks[0], "scaled")
+	w.prints(blocks[0], "scaled")
 	must(t, w.r.CrashAgent())
 	until(t, time.Minute, "the agent remembers again", func() (bool, string) {
 		now, err := inForce(t, w.r)
 		return err == nil && now.Predicate.Sequence >= before.Predicate.Sequence, fmt.Sprint(err)
 	})
-	w.says(blocks[1], "condition met")
+	w.prints(blocks[1], "condition met")
 	must(t, w.r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }

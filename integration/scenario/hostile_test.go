@@ -227,11 +227,11 @@ func TestHostileReportsDoNotGrowThePublisher(t *testing.T) {
 	}
 	rounds := func(count int) (left int64) {
 		for range count {
-			var said []digest.Digest
+			var digests []digest.Digest
 			for _, thief := range thieves {
-				said = append(said, thief.say(func(report *bundle.Report) { makeHostile(report, random) }))
+				digests = append(digests, thief.say(func(report *bundle.Report) { makeHostile(report, random) }))
 			}
-			for _, d := range said {
+			for _, d := range digests {
 				asked.until(t, d)
 			}
 		}

@@ -228,18 +228,18 @@ func TestSingleClusterMode(t *testing.T) {
 	// The two sides keep to their namespaces: an offer in one is not visible in the other.
 	var templates v1beta2.ModuleTemplateList
 	must(t, f.Control.List(ctx, &templates))
-	offered, given := 0, 0
+	offered, count := 0, 0
 	for _, m := range templates.Items {
 		switch m.Namespace {
 		case sample.Namespace:
 			offered++
 		case v1beta2.RuntimeNamespace:
-			given++
+			count++
 		}
 	}
 	// scaler 1.7.0 is in no channel any more, so no runtime shows it.
-	if offered != 3 || given != 2 {
-		t.Errorf("%d ModuleTemplates offered, %d given", offered, given)
+	if offered != 3 || count != 2 {
+		t.Errorf("%d ModuleTemplates offered, %d given", offered, count)
 	}
 	deleteKyma(t, f, r)
 	untilForgotten(t, r, 60*time.Second)

@@ -219,9 +219,9 @@ func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 	heartbeats(t, f, r.ID, 1)
 	record, err = r.Record(ctx)
 	must(t, err)
-	if said := meta.FindStatusCondition(record.Status.Conditions,
-		v1beta2.ConditionReporting); said.LastTransitionTime != since || said.Status != metav1.ConditionTrue {
-		t.Errorf("a restart changes what is thought of the runtime: %+v", said)
+	if condition := meta.FindStatusCondition(record.Status.Conditions,
+		v1beta2.ConditionReporting); condition.LastTransitionTime != since || condition.Status != metav1.ConditionTrue {
+		t.Errorf("a restart changes what is thought of the runtime: %+v", condition)
 	}
 	r.Agent().Stop()
 	must(t, f.Publisher().Stop())

@@ -44,7 +44,7 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	must(t, one.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 
 	t.Log("lifecycle-manager continues at once")
-	l.says(l.asks(true, "abort", "one"), "Kyma kcp-system/one is lifecycle-manager's again")
+	l.prints(l.asks(true, "abort", "one"), "Kyma kcp-system/one is lifecycle-manager's again")
 	l.untilManaged("1.8.0", "guard", "mailer", "scaler")
 	l.release("1.9.0")
 	l.untilManaged("1.9.0", "guard", "mailer", "scaler")
@@ -56,7 +56,7 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	l.asks(true, "start", "one")
 	l.untilAdopted(3)
 	untilFinishable(t, one)
-	l.says(l.asks(true, "finish", "one"), "removed in the runtime: Deployment kyma-system/skr-webhook",
+	l.prints(l.asks(true, "finish", "one"), "removed in the runtime: Deployment kyma-system/skr-webhook",
 		"removed in the runtime: ValidatingWebhookConfiguration skr-webhook", "Kyma kcp-system/one is taken over")
 	stays()
 	l.untilTakenOver(one)

@@ -155,8 +155,8 @@ func losesItsData(t *testing.T, v volume) {
 		lost func() []string
 		// other replaces the first path.
 		other string
-		// said is a text that the publisher's log must contain.
-		said string
+		// message is a text that the publisher's log must contain.
+		message string
 	}{
 		{"roots of trust", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},
 		{"documents", only(repository(bundle.DocumentsRepository)), "", "documents sha256:"},
@@ -184,7 +184,7 @@ func losesItsData(t *testing.T, v volume) {
 			v.replace(t, c.other, c.lost()...)
 			until(t, 30*time.Second, "the publisher says what was lost", func() (bool, string) {
 				log := f.Publisher().Log()[before:]
-				return strings.Contains(log, c.said), string(last([]byte(log), 1000))
+				return strings.Contains(log, c.message), string(last([]byte(log), 1000))
 			})
 			until(t, 30*time.Second, "all of it is there again", func() (bool, string) {
 				missing := lacking(t, f, r, "1.8.0")
@@ -197,11 +197,12 @@ func losesItsData(t *testing.T, v volume) {
 				if err != nil {
 					return false, err.Error()
 				}
-				said := conditionOf(t, r, v1beta2.ConditionRegistry).Reason
-				return record.Status.State == v1beta2.StateReady && (said == "" || said == v1beta2.ReasonConsistent),
-					fmt.Sprint(record.Status.State, said)
+				message := conditionOf(t, r, v1beta2.ConditionRegistry).Reason
+				return record.Status.State == v1beta2.StateReady && (message == "" ||
+						message == v1beta2.ReasonConsistent),
+					fmt.Sprint(record.Status.State, message)
 			})
-			if c.said == v1beta2.ReasonBundleMissing || c.said == v1beta2.ReasonBundleReplayed {
+			if c.message == v1beta2.ReasonBundleMissing || c.message == v1beta2.ReasonBundleReplayed {
 				registryRecovered(t, f, r.ID)
 			}
 		})

@@ -120,7 +120,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			t.Errorf("the control plane remembers %+v", p)
 		}
 	}
-	said := func(t *testing.T, reason, log string) {
+	stated := func(t *testing.T, reason, log string) {
 		t.Helper()
 		untilEvent(t, f, r.ID, reason, "runtime victim: the registry has")
 		if !deviations(t, metrics, reason) {
@@ -148,7 +148,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			t.Errorf("it brings %s %s, although nothing is known of it but what lay there", m.Module, m.Version)
 		}
 		stays(t, before)
-		said(t, v1beta2.ReasonBundleReplayed, f.Publisher().Log()[log:])
+		stated(t, v1beta2.ReasonBundleReplayed, f.Publisher().Log()[log:])
 		stays(t, before)
 	})
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -171,7 +171,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			t.Errorf("it brings %+v", next.State.Manifests)
 		}
 		stays(t, before)
-		said(t, v1beta2.ReasonBundleReplayed, f.Publisher().Log()[log:])
+		stated(t, v1beta2.ReasonBundleReplayed, f.Publisher().Log()[log:])
 	})
 	t.Run("content of a thief, signed by a key that was rotated out, from the end of all sequences",
 		func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 					return err == nil && len(next.State.Manifests) == 1, fmt.Sprint(err, len(next.State.Manifests))
 				})
 			}
-			said(t, v1beta2.ReasonBundleForeign, f.Publisher().Log()[log:])
+			stated(t, v1beta2.ReasonBundleForeign, f.Publisher().Log()[log:])
 		})
 	t.Run("an agent refuses to go back unless the statement says so, whoever signed it", func(t *testing.T) {
 		settle(t, f)

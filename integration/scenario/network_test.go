@@ -230,17 +230,17 @@ func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 	service.Stdout, service.Stderr = log, log
 	must(t, service.Start())
 	t.Cleanup(func() { _ = service.Process.Kill(); _ = service.Wait() })
-	var said struct{ Address string }
+	var got struct{ Address string }
 	until(t, 30*time.Second, "it listens", func() (bool, string) {
 		data, err := os.ReadFile(log.Name())
 		line, _, _ := strings.Cut(string(data), "\n")
-		return err == nil && json.Unmarshal([]byte(line), &said) == nil && said.Address != "", string(data)
+		return err == nil && json.Unmarshal([]byte(line), &got) == nil && got.Address != "", string(data)
 	})
 	var slow sync.WaitGroup
 	for range 100 {
 		slow.Go(func() {
 			for range 40 {
-				connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", said.Address)
+				connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", got.Address)
 				if err != nil {
 					t.Error(err)
 					return
@@ -254,7 +254,7 @@ func TestSlowClientsDoNotEndTheTokenService(t *testing.T) {
 	}
 	slow.Wait()
 	until(t, time.Minute, "it answers", func() (bool, string) {
-		response, err := http.Get("http://" + said.Address + "/healthz") //nolint:noctx // the test's own service
+		response, err := http.Get("http://" + got.Address + "/healthz") //nolint:noctx // the test's own service
 		if err != nil {
 			return false, err.Error()
 		}

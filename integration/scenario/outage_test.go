@@ -144,9 +144,9 @@ func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	must(t, err)
 	// It has no Kyma yet, in which an operator would look first.
 	until(t, 30*time.Second, "an agent that never reached its registry says so in an Event", func() (bool, string) {
-		told := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
-		return len(told) == 1 && told[0].InvolvedObject.Name == v1beta2.RuntimeKymaName &&
-			strings.Contains(told[0].Message, f.Location()), fmt.Sprint(told)
+		events := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
+		return len(events) == 1 && events[0].InvolvedObject.Name == v1beta2.RuntimeKymaName &&
+			strings.Contains(events[0].Message, f.Location()), fmt.Sprint(events)
 	})
 	must(t, f.Registry.Resume())
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
@@ -170,11 +170,11 @@ func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus
 		if registry == nil || registry.Status != status || registry.Reason != reason {
 			return false, fmt.Sprintf("%+v", registry)
 		}
-		told := eventsOf(t, r, reason)
-		if len(told) > 1 {
-			t.Errorf("%d Events say %s", len(told), reason)
+		events := eventsOf(t, r, reason)
+		if len(events) > 1 {
+			t.Errorf("%d Events say %s", len(events), reason)
 		}
-		return len(told) == 1, fmt.Sprintf("%d Events", len(told))
+		return len(events) == 1, fmt.Sprintf("%d Events", len(events))
 	})
 }
 

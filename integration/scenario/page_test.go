@@ -169,16 +169,16 @@ func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string)
 	with := func(args ...string) []string { return append(args, registry...) }
 	output, err := f.Ask(t.Context(), with("status", runtime, "-o", "json")...)
 	must(t, err)
-	var told struct {
+	var got struct {
 		Bundles []struct {
 			Digest, Outcome, State, Unverified string
 			Applied                            *time.Time
 			Signed                             *struct{ Digest, PublisherKey string }
 		}
 	}
-	must(t, json.Unmarshal([]byte(output), &told))
+	must(t, json.Unmarshal([]byte(output), &got))
 	outcomes := map[string]int{}
-	for i, b := range told.Bundles {
+	for i, b := range got.Bundles {
 		if b.Unverified != "" || b.Signed == nil || b.Signed.Digest != b.Digest || b.Signed.PublisherKey == "" {
 			t.Errorf("bundle %d is %+v", i, b)
 		}
@@ -194,7 +194,7 @@ func tellsItsBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string)
 		t.Errorf("%v\n%s", err, output)
 	}
 	output, err = f.Why(t.Context(), with(runtime, "-o", "json")...)
-	if err != nil || !strings.Contains(output, told.Bundles[len(told.Bundles)-1].Digest) {
+	if err != nil || !strings.Contains(output, got.Bundles[len(got.Bundles)-1].Digest) {
 		t.Errorf("why does not tell of the bundles before: %v\n%s", err, output)
 	}
 }

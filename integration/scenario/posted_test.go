@@ -75,15 +75,15 @@ func untilEvents(t *testing.T, f *fleet.Fleet, runtime string, reasons ...string
 		if err := f.Control.List(t.Context(), &all, client.InNamespace(sample.Namespace)); err != nil {
 			return false, err.Error()
 		}
-		told := map[string]bool{}
+		seen := map[string]bool{}
 		var notes []string
 		for _, e := range all.Items {
 			if e.Regarding.Kind == "Kyma" && e.Regarding.Name == runtime {
-				told[e.Reason] = true
+				seen[e.Reason] = true
 				notes = append(notes, e.Reason+": "+e.Note)
 			}
 		}
-		return !slices.ContainsFunc(reasons, func(reason string) bool { return !told[reason] }),
+		return !slices.ContainsFunc(reasons, func(reason string) bool { return !seen[reason] }),
 			strings.Join(notes, "\n")
 	})
 }

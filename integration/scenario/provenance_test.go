@@ -68,13 +68,13 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		output, err := f.Why(ctx, r.ID, f.Own("scaler"), "--location", f.Location(), "--trust",
 			filepath.Join(f.Keys(), "root.json"), "-o", "json")
 		must(t, err)
-		var said struct {
+		var got struct {
 			Origins []bundle.Origin `json:"origins"`
 		}
-		if err := json.Unmarshal([]byte(output), &said); err != nil || len(said.Origins) != 1 {
+		if err := json.Unmarshal([]byte(output), &got); err != nil || len(got.Origins) != 1 {
 			t.Fatalf("%v\n%s", err, output)
 		}
-		if o := said.Origins[0]; o.Bundle.Digest != found.Bundle.Digest ||
+		if o := got.Origins[0]; o.Bundle.Digest != found.Bundle.Digest ||
 			o.Bundle.PublisherKey != found.Bundle.PublisherKey || o.Component != found.Component ||
 			o.Content[0] != found.Content[0] {
 			t.Errorf("the publisher says %+v, the runtime %+v", o, found.Origin)

@@ -166,11 +166,11 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonNotReady, "quota")
 		log, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
 		must(t, err)
-		if said := string(log[len(before):]); !strings.Contains(said,
+		if output := string(log[len(before):]); !strings.Contains(output,
 			"failed to store a newer bundle, the bundle in force stays") ||
-			strings.Contains(said, "failed to read bundles") {
+			strings.Contains(output, "failed to read bundles") {
 			t.Errorf("the log does not say that the bundle could not be kept, or says that it could not be read:\n%s",
-				said)
+				output)
 		}
 		must(t, r.API.Delete(ctx, quota))
 		must(t, r.UntilState(ctx, "scaler", "2.1.0", v1beta2.StateReady))

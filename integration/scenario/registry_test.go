@@ -32,8 +32,8 @@ func endless(w io.Writer) int {
 	}
 }
 
-// tell reports a request to the waiting test.
-func tell(asked chan struct{}) {
+// signal reports a request to the waiting test.
+func signal(asked chan struct{}) {
 	select {
 	case asked <- struct{}{}:
 	default:
@@ -87,7 +87,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 			blob := newer
 			if request.Method == http.MethodGet { // the resolved digest is requested, and other content is returned
 				blob = other
-				tell(asked)
+				signal(asked)
 			}
 			w.Header().Set("Content-Type", blob.Descriptor.MediaType)
 			w.Header().Set("Docker-Content-Digest", newer.Descriptor.Digest.String())
@@ -110,7 +110,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 			if !ofVictim(request, http.MethodGet) || !strings.Contains(request.URL.Path, "/manifests/") {
 				return false
 			}
-			tell(asked)
+			signal(asked)
 			w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
 			w.Header().Set("Docker-Content-Digest", newer.Descriptor.Digest.String())
 			most.Store(max(most.Load(), int64(endless(w))))
@@ -139,7 +139,7 @@ func TestLyingRegistryChangesNothing(t *testing.T) {
 				!strings.HasSuffix(request.URL.Path, "/blobs/"+state.Catalog.Descriptor.Digest.String()) {
 				return false
 			}
-			tell(asked)
+			signal(asked)
 			http.Error(w, `{"errors":[{"code":"BLOB_UNKNOWN"}]}`, http.StatusNotFound)
 			return true
 		})

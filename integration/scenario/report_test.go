@@ -41,10 +41,10 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 		}
 		key, err := trust.DecodePublicKey(record.Status.Runtime.Key.PublicKey)
 		must(t, err)
-		said, err := bundle.VerifyReport(bundle.Fetched(reported(t, f, other)), bundle.Reporter{
+		accepted, err := bundle.VerifyReport(bundle.Fetched(reported(t, f, other)), bundle.Reporter{
 			Runtime: "one1", Fleet: rootOf(t, f).Fleet, Key: key,
 		})
-		return err == nil && said.Certificate != "" &&
+		return err == nil && accepted.Certificate != "" &&
 			reported(t, f, victim).Descriptor.Digest != early.Descriptor.Digest, fmt.Sprint(err)
 	})
 	settle(t, f)
@@ -52,7 +52,7 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 	other.Agent().Stop()
 	settle(t, f)
 	honest := reported(t, f, victim)
-	said, err := bundle.ClaimedReport(bundle.Fetched(honest))
+	report, err := bundle.ClaimedReport(bundle.Fetched(honest))
 	must(t, err)
 	desired, err := victim.Desired(ctx)
 	must(t, err)
@@ -140,7 +140,7 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 			after := untilReporting(t, "refused ("+string(c.reason)+")")
 			if a, b := after.Status.Runtime, before.Status.Runtime; a.Observed.Sequence != b.Observed.Sequence ||
 				a.Key.Thumbprint != b.Key.Thumbprint || a.ReportSequence != b.ReportSequence &&
-				a.ReportSequence != said.Sequence {
+				a.ReportSequence != report.Sequence {
 				t.Errorf("what the control plane knows changed from %+v to %+v", b, a)
 			}
 			put(t, honest)

@@ -111,11 +111,11 @@ func (r *reporter) untilReporting(text string) *v1beta2.Kyma {
 		if kyma, err = r.record(); err != nil {
 			return false, err.Error()
 		}
-		said := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
-		if said == nil {
+		condition := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
+		if condition == nil {
 			return false, "no condition"
 		}
-		whole := fmt.Sprintf("%s=%s: %s", said.Reason, said.Status, said.Message)
+		whole := fmt.Sprintf("%s=%s: %s", condition.Reason, condition.Status, condition.Message)
 		return strings.Contains(whole, text), whole
 	})
 	return kyma

@@ -68,7 +68,7 @@ func overreaching(name, object string) sample.Version {
 // installed.
 func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string) {
 	t.Helper()
-	says := func(text string) bool {
+	messages := func(text string) bool {
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 	}
 	until(t, 60*time.Second, fmt.Sprintf("both sides say that %s is refused: %q", module, words),
@@ -78,7 +78,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 				return false, err.Error()
 			}
 			ready := meta.FindStatusCondition(manifest.Status.Conditions, v1beta2.ConditionReady)
-			if ready == nil || ready.Status != metav1.ConditionFalse || !says(ready.Message) {
+			if ready == nil || ready.Status != metav1.ConditionFalse || !messages(ready.Message) {
 				return false, fmt.Sprintf("Manifest: %+v", manifest.Status.Conditions)
 			}
 			record, err := r.Record(t.Context())
@@ -87,7 +87,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 			}
 			for _, m := range record.Status.Modules {
 				if m.Name == module {
-					return m.State == v1beta2.StateError && says(m.Message),
+					return m.State == v1beta2.StateError && messages(m.Message),
 						fmt.Sprintf("control plane: %s: %s", m.State, m.Message)
 				}
 			}
@@ -140,7 +140,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		until(t, 30*time.Second, "a change is told", func() (bool, string) {
 			probes++
 			must(t, r.API.Create(ctx, config(fmt.Sprintf("probe-%d", probes), map[string]string{"team": "shop"})))
-			notes, err := told(ctx, f)
+			notes, err := watchEvents(ctx, f)
 			return len(notes) > 0, fmt.Sprint(err)
 		})
 	})
@@ -283,8 +283,8 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 		"ServiceAccount, name: %s, namespace: kyma-system}]\n"
 	const own = "has a name that is reserved for the agent"
 	cases := map[string]struct {
-		object string
-		says   []string
+		object   string
+		messages []string
 	}{
 		"climber": {
 			fmt.Sprintf(binding, "cluster-admin", "modules"), []string{
@@ -337,7 +337,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			untilRefused(t, r, name, c.says...)
+			untilRefused(t, r, name, c.messages...)
 			if err := r.API.Get(ctx, inKyma("harmless-"+name), &corev1.ConfigMap{}); !apierrors.IsNotFound(err) {
 				t.Errorf("half of the module was applied: %v", err)
 			}

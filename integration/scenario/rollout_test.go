@@ -84,9 +84,9 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 func untilHeld(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, why string) {
 	t.Helper()
 	until(t, 60*time.Second, s.ID+" is held", func() (bool, string) {
-		told, err := f.Why(t.Context(), s.ID, f.Own("scaler"))
-		return err == nil && strings.Contains(told, "module "+f.Own("scaler")+" is Ready in version 1.7.0: "+why),
-			fmt.Sprintf("%v\n%s", err, told)
+		output, err := f.Why(t.Context(), s.ID, f.Own("scaler"))
+		return err == nil && strings.Contains(output, "module "+f.Own("scaler")+" is Ready in version 1.7.0: "+why),
+			fmt.Sprintf("%v\n%s", err, output)
 	})
 }
 
@@ -210,9 +210,9 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 				s.Updated == 1
 		}))
 	untilSettled(t, canaries[0], "1.8.0")
-	if told, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil ||
-		!strings.Contains(told, "waiting waves: others") {
-		t.Errorf("approving a wave that asks for no approval says %s, %v", told, err)
+	if output, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil ||
+		!strings.Contains(output, "waiting waves: others") {
+		t.Errorf("approving a wave that asks for no approval says %s, %v", output, err)
 	}
 	ask(t, f, "rollout", "pause", firstRollout)
 	ask(t, f, "rollout", "approve", firstRollout, "others")
@@ -305,11 +305,11 @@ func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 
 func ask(t *testing.T, f *fleet.Fleet, args ...string) string {
 	t.Helper()
-	told, err := f.Ask(t.Context(), args...)
+	output, err := f.Ask(t.Context(), args...)
 	if err != nil {
-		t.Fatalf("%v: %v\n%s", args, err, told)
+		t.Fatalf("%v: %v\n%s", args, err, output)
 	}
-	return told
+	return output
 }
 
 func label(t *testing.T, f *fleet.Fleet, s *fleet.Simulated, key, value string) {

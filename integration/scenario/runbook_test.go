@@ -141,7 +141,7 @@ func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) 
 			must(t, os.WriteFile(filepath.Join(f.Keys(), name), data, 0o600))
 		}
 	}
-	says := func(status metav1.ConditionStatus, text string) {
+	expect := func(status metav1.ConditionStatus, text string) {
 		until(t, time.Minute, fmt.Sprintf("the Kyma is Ready=%s with %q", status, text), func() (bool, string) {
 			ready := conditionOf(t, r, v1beta2.ConditionReady)
 			return ready.Status == status && strings.Contains(ready.Message, text), ready.Message
@@ -150,16 +150,16 @@ func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) 
 	settle(t, f)
 	before := publishedDigest(t, r)
 	give(backup)
-	says(metav1.ConditionFalse, fmt.Sprintf("trust:root-%d is newer", rootIn(t, current).Version))
+	expect(metav1.ConditionFalse, fmt.Sprintf("trust:root-%d is newer", rootIn(t, current).Version))
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
 		spec.Modules = append(spec.Modules, managed("mailer"))
 	}))
-	says(metav1.ConditionFalse, "outdated")
+	expect(metav1.ConditionFalse, "outdated")
 	if after := publishedDigest(t, r); after != before {
 		t.Errorf("%s was published with the older keys, after %s", after, before)
 	}
 	give(current) // the publisher keeps running
-	says(metav1.ConditionTrue, "")
+	expect(metav1.ConditionTrue, "")
 }
 
 func publishedDigest(t *testing.T, r *fleet.Runtime) string {
@@ -313,10 +313,10 @@ func TestRevokingAUsedKeyAsksForConfirmation(t *testing.T) {
 			inUse = key.Thumbprint
 		}
 	}
-	answer := func(said string) (string, int) {
+	answer := func(typed string) (string, int) {
 		cmd := exec.CommandContext(t.Context(), "script", "-qec",
 			fmt.Sprintf("%s keys revoke %s --keys %s", binaries.Publisher, inUse, keys), "/dev/null")
-		cmd.Stdin = strings.NewReader(said + "\n")
+		cmd.Stdin = strings.NewReader(typed + "\n")
 		output, _ := cmd.CombinedOutput()
 		return string(output), cmd.ProcessState.ExitCode()
 	}

@@ -32,7 +32,7 @@ var clusters cluster.Pool
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	flag.Parse()
-	if err := turns.replaceFlag(flag.Lookup("test.parallel")); err != nil {
+	if err := places.replaceFlag(flag.Lookup("test.parallel")); err != nil {
 		panic(err)
 	}
 	if len(cluster.CollectSeldom()) > 0 {

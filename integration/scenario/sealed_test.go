@@ -74,18 +74,18 @@ func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Sec
 // untilSecretsSay waits until the control plane's condition Secrets of the runtime has these values.
 func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) string {
 	t.Helper()
-	var said metav1.Condition
+	var condition metav1.Condition
 	until(t, 30*time.Second, fmt.Sprintf("%s says Secrets=%s because %s", r.ID, status, reason), func() (bool, string) {
 		kyma, err := r.Record(t.Context())
 		if err != nil {
 			return false, err.Error()
 		}
 		if c := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionSecrets); c != nil {
-			said = *c
+			condition = *c
 		}
-		return said.Status == status && said.Reason == reason, fmt.Sprintf("%+v", said)
+		return condition.Status == status && condition.Reason == reason, fmt.Sprintf("%+v", condition)
 	})
-	return said.Message
+	return condition.Message
 }
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)

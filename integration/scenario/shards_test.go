@@ -281,19 +281,19 @@ func wantEventsOnce(t *testing.T, f *fleet.Fleet, rollout string) {
 	t.Helper()
 	var events eventsv1.EventList
 	must(t, f.Control.List(t.Context(), &events))
-	told := map[string]int{}
+	counts := map[string]int{}
 	for _, e := range events.Items {
 		if e.Regarding.Name == rollout {
-			told[e.Reason+": "+e.Note]++
+			counts[e.Reason+": "+e.Note]++
 			if e.Series != nil {
-				told[e.Reason+": "+e.Note] += int(e.Series.Count)
+				counts[e.Reason+": "+e.Note] += int(e.Series.Count)
 			}
 		}
 	}
-	if len(told) == 0 {
+	if len(counts) == 0 {
 		t.Errorf("no Event tells of rollout %s", rollout)
 	}
-	for what, n := range told {
+	for what, n := range counts {
 		if n != 1 {
 			t.Errorf("an Event was made %d times: %s", n, what)
 		}

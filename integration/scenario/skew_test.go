@@ -27,8 +27,8 @@ import (
 func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are carried", func() (bool, string) {
-		said := carry(t, f, r, publisher, agent)
-		return said == "", said
+		output := carry(t, f, r, publisher, agent)
+		return output == "", output
 	})
 }
 

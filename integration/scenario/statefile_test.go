@@ -39,7 +39,7 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 		Modules                           []string
 	}
 	// publish returns the outcome for berlin, and the error output.
-	publish := func(as *syscall.Credential, more ...string) (berlin row, said string) {
+	publish := func(as *syscall.Credential, more ...string) (berlin row, output string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
 		cmd := exec.CommandContext(ctx, binaries.Publisher,
@@ -71,16 +71,17 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 	}
 
 	state := filepath.Join(dir, "state.json")
-	if _, said := publish(nil, "--state", state); !strings.Contains(said,
+	if _, output := publish(nil, "--state", state); !strings.Contains(output,
 		"state file "+state+" is new: earlier runs are unknown") {
-		t.Errorf("first run: it does not say that nothing is remembered:\n%s", said)
+		t.Errorf("first run: it does not say that nothing is remembered:\n%s", output)
 	}
 	old, err := store.Fetch(ctx, repository, bundle.TagDesired)
 	must(t, err)
 	release("1.7.0", "1.8.0")
-	if berlin, said := publish(nil, "--state", state); berlin.Action != "pushed" || berlin.Reason != "ContentChanged" ||
-		berlin.Registry != "" || strings.Contains(said, "remembered") {
-		t.Errorf("second run: %+v\n%s", berlin, said)
+	if berlin, output := publish(nil, "--state", state); berlin.Action != "pushed" ||
+		berlin.Reason != "ContentChanged" ||
+		berlin.Registry != "" || strings.Contains(output, "remembered") {
+		t.Errorf("second run: %+v\n%s", berlin, output)
 	}
 	must(t, store.PushManifest(ctx, repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, old.Bytes),
 		bundle.TagDesired))
@@ -104,9 +105,9 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 	})
 	t.Run("where nothing can be written, that is said", func(t *testing.T) {
 		as := readOnly(t, keys)
-		if _, said := publish(as, "--allow-unresolved"); !strings.Contains(said, "no state is kept between runs") ||
-			!strings.Contains(said, "set --state to a writable file") {
-			t.Errorf("said:\n%s", said)
+		if _, output := publish(as, "--allow-unresolved"); !strings.Contains(output, "no state is kept between runs") ||
+			!strings.Contains(output, "set --state to a writable file") {
+			t.Errorf("said:\n%s", output)
 		}
 	})
 }

@@ -34,7 +34,7 @@ func (l landscapeOf) asks(succeeds bool, args ...string) string {
 	return output
 }
 
-func (l landscapeOf) says(output string, all ...string) {
+func (l landscapeOf) prints(output string, all ...string) {
 	l.t.Helper()
 	for _, want := range all {
 		if !strings.Contains(output, want) {
@@ -132,7 +132,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(l.f.Dir, "policy.json"),
 		[]byte(`{"rules": [], "default": {"days": ["Sun"], "begin": "03:00:00+00:00", "end": "07:00:00+00:00"}}`),
 		0o600))
-	l.says(l.asksAsThePage(0), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0",
+	l.prints(l.asksAsThePage(0), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0",
 		"2099-01-03T21:00:00Z", "blocked by: Manifest "+busy.Name+" is Processing",
 		"finish removes Manifest kcp-system/"+landscape.ManifestName("one", "mailer"),
 		"finalizer operator.kyma-project.io/purge-finalizer")
@@ -142,15 +142,15 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	}
 
 	t.Log("half is taken over, but for one that lifecycle-manager is at work on")
-	l.says(l.asks(false, "start", "-l", "landscape=first"),
+	l.prints(l.asks(false, "start", "-l", "landscape=first"),
 		"Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true", "refused: Manifest "+busy.Name, "1 of 10 Kymas")
-	l.says(l.asksAsThePage(2), "Kyma kcp-system/one")
+	l.prints(l.asksAsThePage(2), "Kyma kcp-system/one")
 	until(t, time.Minute, "it is remembered what lifecycle-manager installed", func() (bool, string) {
 		kyma, err := one.Record(ctx)
 		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Takeover != nil &&
 			len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(err)
 	})
-	l.says(l.asks(false, "finish", "one"), "one\n  refused: ")
+	l.prints(l.asks(false, "finish", "one"), "one\n  refused: ")
 
 	t.Run("one that is deleted meanwhile goes, with all its finalizers", func(t *testing.T) {
 		gone := &v1beta2.Kyma{}
@@ -185,12 +185,12 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 
 	t.Log("an upgrade that requires downtime waits for its window")
 	untilWaiting(t, two, "scaler", "1.7.0", in2099)
-	l.says(l.asksAsThePage(3, "RUNTIME-ID", "two"), "adopt", "1/1", "runtime two is ")
+	l.prints(l.asksAsThePage(3, "RUNTIME-ID", "two"), "adopt", "1/1", "runtime two is ")
 
 	t.Run("one is given back", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
 		kept := deploymentOf(t, two, "scaler-manager")
-		l.says(l.asksAsThePage(4, "abort one", "abort two"),
+		l.prints(l.asksAsThePage(4, "abort one", "abort two"),
 			"Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is lifecycle-manager's again",
 			"Kyma kcp-system/two is lifecycle-manager's again")
 		record, err := two.Record(ctx)
@@ -213,7 +213,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		l := landscapeOf{t, l.f}
 		l.asks(true, "start", "two")
 		untilWaiting(t, two, "scaler", "1.7.0", in2099)
-		l.says(l.asks(true, "status", "two"), "adopt", "1/1")
+		l.prints(l.asks(true, "status", "two"), "adopt", "1/1")
 		deleteKyma(t, l.f, two)
 		untilForgotten(t, two, time.Minute)
 		for _, o := range []client.Object{&appsv1.Deployment{}, scalerOfModule()} {
@@ -228,11 +228,11 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	})
 	t.Run("one is finished once it is Ready", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
-		l.says(l.asks(false, "finish", "one"), `its state is "Warning"`)
+		l.prints(l.asks(false, "finish", "one"), `its state is "Warning"`)
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 		untilFinishable(t, one)
-		l.says(l.asksAsThePage(5), "removed in the runtime: Service kyma-system/skr-webhook",
+		l.prints(l.asksAsThePage(5), "removed in the runtime: Service kyma-system/skr-webhook",
 			"removed in the runtime: PriorityClass skr-webhook-priority",
 			"Manifest kcp-system/"+landscape.ManifestName("one", "scaler")+" is removed",
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed",
@@ -247,7 +247,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		change(t, l.f.Control, meta, func(meta *v1beta2.ModuleReleaseMeta) {
 			meta.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory}
 		})
-		l.says(
+		l.prints(
 			l.asks(true, "finish", "one", "--lifecycle-manager-is-gone"),
 			"finalizer operator.kyma-project.io/mandatory-module of ModuleReleaseMeta kcp-system/mailer is removed",
 			"labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one "+

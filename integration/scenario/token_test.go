@@ -95,12 +95,12 @@ func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 			os.WriteFile(filepath.Join(dir, "tls.key"), key, 0o600)))
 	}
 	renew("first.example")
-	said, err := os.Create(log)
+	logFile, err := os.Create(log)
 	must(t, err)
 	service := exec.CommandContext(t.Context(), program.Publisher, "token-service", "--keys", keys, "--location",
 		"registry.example/fleet", "--bind-address", "127.0.0.1:0",
 		"--tls-certificate", filepath.Join(dir, "tls.crt"), "--tls-key", filepath.Join(dir, "tls.key"))
-	service.Stdout, service.Stderr = said, said
+	service.Stdout, service.Stderr = logFile, logFile
 	must(t, service.Start())
 	serves := func(name string) {
 		t.Helper()

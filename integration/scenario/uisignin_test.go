@@ -59,14 +59,14 @@ func startPage(t *testing.T, f *fleet.Fleet) (address, log string) {
 	must(t, err)
 	address = listener.Addr().String()
 	must(t, listener.Close())
-	said, err := os.Create(file("ui.log"))
+	logFile, err := os.Create(file("ui.log"))
 	must(t, err)
 	page := exec.CommandContext(ctx, f.Binaries().Publisher, "ui", "--kubeconfig", file("ui.kubeconfig"),
 		"--bind-address", address, "--external-url", "https://"+address,
 		"--session-key", file("session.key"), "--tls-certificate", file("ui.crt"), "--tls-key", file("ui.key"))
-	page.Stdout, page.Stderr = said, said
+	page.Stdout, page.Stderr = logFile, logFile
 	must(t, page.Start())
-	t.Cleanup(func() { _ = page.Process.Kill(); _ = page.Wait(); _ = said.Close() })
+	t.Cleanup(func() { _ = page.Process.Kill(); _ = page.Wait(); _ = logFile.Close() })
 	return address, file("ui.log")
 }
 

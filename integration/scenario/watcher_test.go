@@ -37,8 +37,8 @@ func config(name string, labels map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
 }
 
-// told returns the notes of all Events about watched objects.
-func told(ctx context.Context, f *fleet.Fleet) ([]string, error) {
+// watchEvents returns the notes of all Events about watched objects.
+func watchEvents(ctx context.Context, f *fleet.Fleet) ([]string, error) {
 	var events eventsv1.EventList
 	if err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace)); err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func told(ctx context.Context, f *fleet.Fleet) ([]string, error) {
 func untilTold(t *testing.T, f *fleet.Fleet, parts ...string) {
 	t.Helper()
 	until(t, 20*time.Second, "an Event says "+strings.Join(parts, ", "), func() (bool, string) {
-		notes, err := told(t.Context(), f)
+		notes, err := watchEvents(t.Context(), f)
 		return slices.ContainsFunc(notes, func(note string) bool {
 			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(note, part) })
 		}), fmt.Sprint(notes, err)
@@ -110,7 +110,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 	}
 	about := func(name string) (found []string) {
 		t.Helper()
-		notes, err := told(ctx, f)
+		notes, err := watchEvents(ctx, f)
 		must(t, err)
 		return slices.DeleteFunc(notes, func(note string) bool { return !strings.Contains(note, " "+name+" ") })
 	}
@@ -139,7 +139,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 	until(t, 30*time.Second, "the watches are open", func() (bool, string) {
 		probes++
 		must(t, r.API.Create(ctx, config(fmt.Sprintf("probe-%d", probes), settings.Labels)))
-		notes, err := told(ctx, f)
+		notes, err := watchEvents(ctx, f)
 		return len(notes) > 0, fmt.Sprint(err)
 	})
 

@@ -54,12 +54,12 @@ func (o Options) module() (module, error) {
 		}
 		m.components = append(m.components, found...)
 	}
-	given, err := readTemplates(o.Templates)
+	templates, err := readTemplates(o.Templates)
 	if err != nil {
 		return m, err
 	}
 	for _, version := range []string{m.from, m.to} {
-		m.templates = append(m.templates, m.template(version, given))
+		m.templates = append(m.templates, m.template(version, templates))
 	}
 	return m, nil
 }
@@ -115,14 +115,14 @@ func archive(folder string) bool {
 }
 
 // template returns the given ModuleTemplate of a version, or a minimal one.
-func (m module) template(version string, given []*v1beta2.ModuleTemplate) *v1beta2.ModuleTemplate {
-	at := slices.IndexFunc(given, func(t *v1beta2.ModuleTemplate) bool {
+func (m module) template(version string, templates []*v1beta2.ModuleTemplate) *v1beta2.ModuleTemplate {
+	at := slices.IndexFunc(templates, func(t *v1beta2.ModuleTemplate) bool {
 		return t.Spec.ModuleName == m.name && t.Spec.Version == version
 	})
 	if at < 0 {
 		return sample.Version{Module: m.name, Version: version}.Template()
 	}
-	t := given[at].DeepCopy()
+	t := templates[at].DeepCopy()
 	t.ObjectMeta = metav1.ObjectMeta{
 		Namespace: sample.Namespace, Name: t.Name, Labels: t.Labels, Annotations: t.Annotations,
 	}

@@ -100,9 +100,9 @@ func (a *attempt) offer(ctx context.Context) error {
 		for _, source := range a.module.components {
 			args = append(args, "--components", source)
 		}
-		if said, code := fleet.Run(ctx, a.fleet.Binaries().Publisher,
+		if output, code := fleet.Run(ctx, a.fleet.Binaries().Publisher,
 			append(args, a.options.RegistryFlags...)...); code != 0 {
-			return fmt.Errorf("read component %s:%s: %s", a.module.component, t.Spec.Version, said)
+			return fmt.Errorf("read component %s:%s: %s", a.module.component, t.Spec.Version, output)
 		}
 		if err := a.fleet.Control.Create(ctx, t); err != nil {
 			return fmt.Errorf("create ModuleTemplate %s: %w", t.Name, err)
@@ -258,8 +258,8 @@ func (a *attempt) explain(ctx context.Context, err error) error {
 			continue
 		}
 		// The explanation is additional, so its own failure is ignored.
-		if told, failed := a.fleet.Why(ctx, r.ID, a.module.name); failed == nil {
-			err = fmt.Errorf("%w\nwhy %s: %s", err, r.ID, told)
+		if output, failed := a.fleet.Why(ctx, r.ID, a.module.name); failed == nil {
+			err = fmt.Errorf("%w\nwhy %s: %s", err, r.ID, output)
 		}
 	}
 	return err

@@ -22,7 +22,7 @@ func TestUntriableModuleIsReported(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		options Options
-		says    string
+		want    string
 	}{
 		"versions without a component": {Options{From: "1.0.0"}, "not of which component"},
 		"a component without versions": {
@@ -38,8 +38,8 @@ func TestUntriableModuleIsReported(t *testing.T) {
 		"templates that are not there":     {with([]string{"r.example/x"}, []string{"/nowhere"}), "templates: "},
 		"a template that is not even YAML": {with([]string{"r.example/x"}, []string{file(t, "a: b: c")}), "templates "},
 	} {
-		if _, err := Run(t.Context(), c.options); err == nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: want an error with %q, got %v", name, c.says, err)
+		if _, err := Run(t.Context(), c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: want an error with %q, got %v", name, c.want, err)
 		}
 	}
 }

@@ -136,8 +136,8 @@ func (a *attempt) withdrawn(ctx context.Context, status v1alpha1.RolloutStatus) 
 }
 
 func (a *attempt) undo(ctx context.Context) error {
-	if said, err := a.fleet.Ask(ctx, "rollout", "undo", a.rollout); err != nil {
-		return fmt.Errorf("undo rollout %s: %w\n%s", a.rollout, err, said)
+	if output, err := a.fleet.Ask(ctx, "rollout", "undo", a.rollout); err != nil {
+		return fmt.Errorf("undo rollout %s: %w\n%s", a.rollout, err, output)
 	}
 	err := fleet.Until(ctx, 2*a.options.ReadyWithin, "rollout "+a.rollout+" is undone", func() (bool, string) {
 		rollout, err := a.fleet.Rollout(ctx, a.rollout)

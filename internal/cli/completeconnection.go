@@ -36,10 +36,10 @@ func CompleteConnections(root *cobra.Command) {
 }
 
 // clusterOf returns the connection that a command's flags select.
-func clusterOf(given *pflag.FlagSet) *Cluster {
+func clusterOf(set *pflag.FlagSet) *Cluster {
 	c, flags := &Cluster{}, pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.AddFlags(flags, "")
-	given.Visit(func(flag *pflag.Flag) {
+	set.Visit(func(flag *pflag.Flag) {
 		if flags.Lookup(flag.Name) != nil {
 			_ = flags.Set(flag.Name, flag.Value.String()) // completion then uses the default
 		}

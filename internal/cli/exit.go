@@ -37,12 +37,12 @@ func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 // commands. Control characters in their output are escaped. A *refusal.Error, and any error for which refused returns
 // true, exits with ExitRefused; refused can be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
-	shown, told := &printed{out: out}, &printed{out: errOut}
+	shown, stderr := &printed{out: out}, &printed{out: errOut}
 	defer shown.flush()
-	defer told.flush()
+	defer stderr.flush()
 	root.SetArgs(args)
 	root.SetOut(shown)
-	root.SetErr(told)
+	root.SetErr(stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal stops the program at once
@@ -52,13 +52,13 @@ func Execute(root *cobra.Command, refused func(error) bool, args []string, out, 
 	if err == nil {
 		return ExitDone
 	}
-	fmt.Fprintf(told, "%s: %v\n", root.DisplayName(), err)
+	fmt.Fprintf(stderr, "%s: %v\n", root.DisplayName(), err)
 	if text := hint(err); text != "" {
-		fmt.Fprintf(told, "hint: %s\n", text)
+		fmt.Fprintf(stderr, "hint: %s\n", text)
 	}
 	switch {
 	case IsUsage(err):
-		fmt.Fprintf(told, "run `%s --help`\n", cmd.CommandPath())
+		fmt.Fprintf(stderr, "run `%s --help`\n", cmd.CommandPath())
 		return ExitUsage
 	case refusal.Of(err) != nil, refused != nil && refused(err):
 		return ExitRefused

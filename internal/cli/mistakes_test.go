@@ -9,7 +9,7 @@ import (
 
 func TestOnlyFlagsThatAreMissingAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
-		given [3]bool
+		isSet [3]bool
 		want  string
 	}{
 		"all":  {[3]bool{true, true, true}, ""},
@@ -18,8 +18,8 @@ func TestOnlyFlagsThatAreMissingAreNamed(t *testing.T) {
 		"none": {[3]bool{}, "--from, --to and -o are required"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := RequireFlags(Required{"--from", c.given[0]}, Required{"--to", c.given[1]},
-				Required{"-o", c.given[2]})
+			err := RequireFlags(Required{"--from", c.isSet[0]}, Required{"--to", c.isSet[1]},
+				Required{"-o", c.isSet[2]})
 			if err == nil && c.want != "" || err != nil && (err.Error() != c.want || !IsUsage(err)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

@@ -27,11 +27,11 @@ const notReleased = "dev"
 
 // versionOf returns the version that was set at build time, or else the version of the module that `go install` built.
 // A module from a checkout has no sum and is not a release.
-func versionOf(given string, info *debug.BuildInfo) string {
-	if given == notReleased && info != nil && info.Main.Sum != "" {
+func versionOf(stamped string, info *debug.BuildInfo) string {
+	if stamped == notReleased && info != nil && info.Main.Sum != "" {
 		return info.Main.Version
 	}
-	return given
+	return stamped
 }
 
 func newVersion(version string) *cobra.Command {

@@ -41,16 +41,16 @@ func TestVersionNamesTheSourcesOfTheBuild(t *testing.T) {
 func TestGoInstalledProgramHasItsModulesVersion(t *testing.T) {
 	installed := &debug.BuildInfo{Main: debug.Module{Version: "v0.9.1", Sum: "h1:abc"}}
 	for name, c := range map[string]struct {
-		given string
-		info  *debug.BuildInfo
-		want  string
+		stamped string
+		info    *debug.BuildInfo
+		want    string
 	}{
 		"by go install":    {"dev", installed, "v0.9.1"},
 		"a release":        {"0.9.2", installed, "0.9.2"},
 		"in a checkout":    {"dev", &debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026+dirty"}}, "dev"},
 		"nothing is known": {"dev", nil, "dev"},
 	} {
-		if got := versionOf(c.given, c.info); got != c.want {
+		if got := versionOf(c.stamped, c.info); got != c.want {
 			t.Errorf("%s: got %s", name, got)
 		}
 	}

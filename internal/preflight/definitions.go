@@ -109,8 +109,8 @@ func lacking(want, got map[string]any, path string, depth int) []string {
 		if !ok {
 			continue
 		}
-		given, _ := got[key].(map[string]any)
-		missing = append(missing, lacking(wanted, given, path+mark, depth-1)...)
+		nested, _ := got[key].(map[string]any)
+		missing = append(missing, lacking(wanted, nested, path+mark, depth-1)...)
 	}
 	return missing
 }

@@ -27,9 +27,9 @@ func TestFindingsByObservation(t *testing.T) {
 	lease := Permission{"get", "coordination.k8s.io", "leases", "", "kcp-publisher.kyma-pull.dev", "kcp-system", ""}
 	status := Permission{"patch", "operator.kyma-project.io", "kymas", "status", "", "kcp-system", ""}
 	for name, c := range map[string]struct {
-		got  Finding
-		want Result
-		says string
+		got     Finding
+		want    Result
+		message string
 	}{
 		"a root that lasts":                      {rootFor(31 * 24 * time.Hour), Passed, "valid until 2026-12-23"},
 		"a root near its end":                    {rootFor(10 * 24 * time.Hour), Warning, "in 10 days"},
@@ -64,8 +64,8 @@ func TestFindingsByObservation(t *testing.T) {
 			Registry("registry", "r/fleet", "", http.ErrServerClosed), Failed, "r/fleet",
 		},
 	} {
-		if c.got.Result != c.want || !strings.Contains(c.got.Message, c.says) {
-			t.Errorf("%s: %+v, want %s with %q", name, c.got, c.want, c.says)
+		if c.got.Result != c.want || !strings.Contains(c.got.Message, c.message) {
+			t.Errorf("%s: %+v, want %s with %q", name, c.got, c.want, c.message)
 		}
 		if c.want == Failed && c.got.Check != "registry" && c.got.Advice == "" {
 			t.Errorf("%s: there is no advice", name)

@@ -46,12 +46,12 @@ func Child(in io.Reader, out io.Writer) error {
 	if err := questions.Decode(&input); err != nil {
 		return fmt.Errorf("read input: %w", err)
 	}
-	said, enough := make(chan answer, 1), make(chan struct{})
+	answers, enough := make(chan answer, 1), make(chan struct{})
 	defer close(enough)
-	go func() { said <- input.answer() }()
+	go func() { answers <- input.answer() }()
 	tooMuch := outgrown(l.MemoryBytes, enough)
 	select {
-	case a := <-said:
+	case a := <-answers:
 		return json.NewEncoder(out).Encode(a)
 	case <-tooMuch:
 		return json.NewEncoder(out).Encode(answer{Refused: input.named(errTooMuchMemory(l.MemoryBytes)).Error()})
@@ -78,14 +78,14 @@ func (in Input) answer() answer {
 func outgrown(most int64, enough <-chan struct{}) <-chan struct{} {
 	tooMuch := make(chan struct{})
 	go func() {
-		look := time.NewTicker(watchInterval)
-		defer look.Stop()
+		ticker := time.NewTicker(watchInterval)
+		defer ticker.Stop()
 		use := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 		for {
 			select {
 			case <-enough:
 				return
-			case <-look.C:
+			case <-ticker.C:
 			}
 			if metrics.Read(use); int64(use[0].Value.Uint64()-use[1].Value.Uint64()) > most {
 				close(tooMuch)

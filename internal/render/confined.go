@@ -83,11 +83,11 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	said, err := c.ask(ctx, append(question, body...))
+	output, err := c.ask(ctx, append(question, body...))
 	if err != nil {
 		return nil, in.named(err)
 	}
-	return understood(in, said)
+	return understood(in, output)
 }
 
 // ask runs the child and returns its output, or an error without output.
@@ -95,9 +95,9 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	child := exec.CommandContext(limited, c.Command[0], c.Command[1:]...)
-	said := &bounded.Buffer{MaxBytes: maxAnswerBytes, Full: cancel}
+	output := &bounded.Buffer{MaxBytes: maxAnswerBytes, Full: cancel}
 	complaint := &bounded.Buffer{MaxBytes: maxComplaintBytes}
-	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(question), said, complaint
+	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(question), output, complaint
 	child.Env = []string{}
 	child.WaitDelay = time.Second
 	child.SysProcAttr = dieWithParent()
@@ -111,7 +111,7 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case said.Overflowed():
+	case output.Overflowed():
 		return nil, fmt.Errorf("returns more than %d MiB of objects", maxAnswerBytes>>20)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("rendering took longer than %s and was stopped", c.Timeout)
@@ -122,7 +122,7 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	}
-	return said.Bytes(), nil
+	return output.Bytes(), nil
 }
 
 // explain returns why a child died, from its state and the output of Go's runtime. It drops the rest of that output.
@@ -143,9 +143,9 @@ func (c Confined) explain(child *os.ProcessState, complaint string) error {
 	return fmt.Errorf("rendering crashed: %s", shortened(first))
 }
 
-func understood(in Input, said []byte) ([]*unstructured.Unstructured, error) {
+func understood(in Input, output []byte) ([]*unstructured.Unstructured, error) {
 	var a answer
-	if err := json.Unmarshal(said, &a); err != nil {
+	if err := json.Unmarshal(output, &a); err != nil {
 		return nil, in.named(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))
 	}
 	if a.Refused != "" {

@@ -194,8 +194,8 @@ func confess() {
 	if err := giveUp(limits{MemoryBytes: 256 << 20, CPUSeconds: 10}); err != nil {
 		fmt.Println(err)
 	}
-	said := map[string]string{"environment": fmt.Sprint(len(os.Environ()))}
-	try := func(what string, err error) { said[what] = fmt.Sprint(err) }
+	values := map[string]string{"environment": fmt.Sprint(len(os.Environ()))}
+	try := func(what string, err error) { values[what] = fmt.Sprint(err) }
 	_, err := os.ReadFile("/etc/hostname")
 	try("read", err)
 	try("write", os.WriteFile("/tmp/confessed", nil, 0o600))
@@ -206,7 +206,7 @@ func confess() {
 	_, err = net.DefaultResolver.LookupHost(limited, "example.org")
 	try("resolve", err)
 	try("run", exec.Command("/bin/true").Run())
-	_ = json.NewEncoder(os.Stdout).Encode(said)
+	_ = json.NewEncoder(os.Stdout).Encode(values)
 }
 
 func TestChildCannotOpenFilesOrConnections(t *testing.T) {
@@ -217,11 +217,11 @@ func TestChildCannotOpenFilesOrConnections(t *testing.T) {
 	child.Command[1], child.Timeout = "confess", 10*time.Second
 	text, err := child.ask(t.Context(), nil)
 	require.NoError(t, err)
-	var said map[string]string
-	require.NoError(t, json.Unmarshal(text, &said), "%s", text)
-	require.Equal(t, "0", said["environment"])
+	var values map[string]string
+	require.NoError(t, json.Unmarshal(text, &values), "%s", text)
+	require.Equal(t, "0", values["environment"])
 	for _, what := range []string{"read", "write", "dial", "run"} {
-		require.Contains(t, said[what], "too many open files", what)
+		require.Contains(t, values[what], "too many open files", what)
 	}
-	require.NotEqual(t, "<nil>", said["resolve"])
+	require.NotEqual(t, "<nil>", values["resolve"])
 }

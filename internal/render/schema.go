@@ -31,11 +31,11 @@ func checkSchemas(c *chart.Chart, values map[string]any) error {
 		}
 	}
 	for _, inner := range c.Dependencies() {
-		given := values[inner.Name()]
-		if given == nil {
+		value := values[inner.Name()]
+		if value == nil {
 			continue
 		}
-		own, ok := asMap(given)
+		own, ok := asMap(value)
 		if !ok {
 			return fmt.Errorf("values of %s: are not a mapping", inner.ChartFullPath())
 		}

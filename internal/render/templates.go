@@ -83,7 +83,7 @@ func libraryVersion() string {
 
 // values returns the values for templates: the chart's values overlaid with the module's, the release and the cluster.
 func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
-	given, err := in.configured(layer, c.Name())
+	defaults, err := in.configured(layer, c.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 		return nil,
 			fmt.Errorf("asks for Kubernetes %s, and this is %s: use a module version made for it", wanted, version)
 	}
-	if err := chartutil.ProcessDependenciesWithMerge(c, given); err != nil {
+	if err := chartutil.ProcessDependenciesWithMerge(c, defaults); err != nil {
 		return nil, err
 	}
 	if err := checkNames(c); err != nil {
@@ -107,7 +107,7 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 		KubeVersion: *version, APIVersions: in.Kubernetes.APIVersions,
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
-	values, err := chartutil.ToRenderValuesWithSchemaValidation(c, given, release, capabilities, true)
+	values, err := chartutil.ToRenderValuesWithSchemaValidation(c, defaults, release, capabilities, true)
 	if err != nil {
 		return nil, err
 	}

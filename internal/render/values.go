@@ -89,7 +89,7 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 	if err != nil {
 		return nil, fmt.Errorf("clientConfig: %w", err)
 	}
-	if wanted, given := client["Namespace"]; given && wanted != in.Namespace {
+	if wanted, isSet := client["Namespace"]; isSet && wanted != in.Namespace {
 		return nil,
 			fmt.Errorf("clientConfig: namespace %v is not %s, where the module goes: set it there", wanted,
 				in.Namespace)

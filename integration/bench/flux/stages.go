@@ -40,8 +40,9 @@ type side interface {
 	// ask has the programs look after some applications now, if they do not by themselves, and returns its own requests
 	// to the cluster.
 	ask(ctx context.Context, apps []int) (requests, error)
-	// revise releases the second version of every application, and returns the time when the programs were notified, and
-	// its own requests to the cluster. It calls before once all is released. Until before returns, no program can notice.
+	// revise releases the second version of every application, and returns the time when the programs were notified,
+	// and its own requests to the cluster. It calls before once all is released. Until before returns, no program can
+	// notice.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
@@ -75,7 +76,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		name string
 		run  func(context.Context) error
 	}{
-		{"install", b.install}, {"report", b.tell}, {"idle", b.idle}, {"drift", b.drift}, {"revision", b.revision},
+		{"install", b.install}, {"report", b.notify}, {"idle", b.idle}, {"drift", b.drift}, {"revision", b.revision},
 		{"restart", b.restart},
 	} {
 		b.say("%s", stage.name)
@@ -147,7 +148,7 @@ func (b *bench) install(ctx context.Context) error {
 	return err
 }
 
-func (b *bench) tell(ctx context.Context) error {
+func (b *bench) notify(ctx context.Context) error {
 	var err error
 	if b.reported, err = b.report(ctx); err != nil || b.reported == "" {
 		return err

@@ -37,7 +37,7 @@ type agent struct {
 	catalog     digest.Digest // of the current bundle
 	arrived     time.Time     // when the promoted module changed last
 	sequence    int64
-	said        string
+	reported    string
 	nextReport  time.Time
 	conduct     conduct
 	trouble     error
@@ -45,7 +45,8 @@ type agent struct {
 
 // conduct is the behavior of a runtime.
 type conduct struct {
-	// Failing makes the promoted module fail from this version on. Silent sends no requests. Noisy reports every second.
+	// Failing makes the promoted module fail from this version on. Silent sends no requests. Noisy reports every
+	// second.
 	Failing       string
 	Silent, Noisy bool
 }
@@ -149,8 +150,8 @@ func (a *agent) report(ctx context.Context) error {
 		return err
 	}
 	now := time.Now()
-	said := string(digest.FromBytes(facts))
-	if said == a.said && now.Before(a.nextReport) && !a.conduct.Noisy {
+	reported := string(digest.FromBytes(facts))
+	if reported == a.reported && now.Before(a.nextReport) && !a.conduct.Noisy {
 		return nil
 	}
 	a.sequence = bundle.NextReportSequence(a.sequence, now, time.Time{})
@@ -162,7 +163,7 @@ func (a *agent) report(ctx context.Context) error {
 	if err := store.PushReport(ctx, a.all.place, a.id, manifest); err != nil {
 		return err
 	}
-	a.said, a.nextReport = said, now.Add(jittered(a.all.report))
+	a.reported, a.nextReport = reported, now.Add(jittered(a.all.report))
 	return nil
 }
 

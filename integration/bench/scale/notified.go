@@ -72,7 +72,7 @@ func (w *world) polling() string {
 // listen makes an agent poll at each notification, and reconnects when a connection ends.
 func (all *agents) listen(ctx context.Context, a *agent) {
 	for ctx.Err() == nil {
-		all.hear(ctx, a)
+		all.readEvents(ctx, a)
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second + rand.N(time.Second)):
@@ -80,8 +80,8 @@ func (all *agents) listen(ctx context.Context, a *agent) {
 	}
 }
 
-// hear reads one connection to its end.
-func (all *agents) hear(ctx context.Context, a *agent) {
+// readEvents reads one connection to its end.
+func (all *agents) readEvents(ctx context.Context, a *agent) {
 	answer, err := all.connect(ctx, a)
 	if err != nil {
 		return

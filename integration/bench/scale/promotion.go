@@ -57,7 +57,7 @@ func (w *world) promotion(ctx context.Context) error {
 		return err
 	}
 	w.add(named.Seconds(), seconds, "edit -> every Kyma's status names its bundle", "")
-	return w.resident("publisher's memory after the promotion")
+	return w.recordMemory("publisher's memory after the promotion")
 }
 
 // reports measures how fast statuses follow once all runtimes report at the same time.

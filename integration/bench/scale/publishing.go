@@ -110,11 +110,11 @@ func (w *world) firstPublish(ctx context.Context) error {
 	}
 	_, _, last := w.kymas.count(func(string, record) bool { return true })
 	w.add(last.Sub(started).Seconds(), seconds, "start -> every Kyma's status names its bundle", "")
-	return w.resident("publisher's memory, nobody has reported")
+	return w.recordMemory("publisher's memory, nobody has reported")
 }
 
-// resident records the publisher's memory.
-func (w *world) resident(what string) error {
+// recordMemory records the publisher's memory.
+func (w *world) recordMemory(what string) error {
 	u, err := process.UsageOf(w.pid("publisher"))
 	if err != nil {
 		return err
@@ -184,5 +184,5 @@ func (w *world) enrollment(ctx context.Context) error {
 		"bundles pushed for each runtime", "")
 	w.add(float64(now.n(agentsHost, http.MethodPut, aboutReports))/float64(w.Runtimes), number,
 		"reports of each runtime", "")
-	return w.resident("publisher's memory, all have reported")
+	return w.recordMemory("publisher's memory, all have reported")
 }

@@ -43,11 +43,11 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 			window = time.Now()
 			return false, err.Error()
 		}
-		looked := int(f.sum("kyma_pull_publisher_runtimes", nil))
-		if looked < w.Runtimes {
+		runtimes := int(f.sum("kyma_pull_publisher_runtimes", nil))
+		if runtimes < w.Runtimes {
 			window = time.Now()
 		}
-		return looked >= w.Runtimes, fmt.Sprintf("it has looked at %d of %d Kymas", looked, w.Runtimes)
+		return runtimes >= w.Runtimes, fmt.Sprintf("it has looked at %d of %d Kymas", runtimes, w.Runtimes)
 	})
 	return window.Sub(since), err
 }
@@ -100,7 +100,7 @@ func (w *world) restart(ctx context.Context) error {
 	w.add(float64(now.total(publisherHost)), number, "registry requests",
 		"polls included: "+now.of(publisherHost).String())
 	w.add(written.total(), number, "API writes, without leases", written.String())
-	return w.resident("publisher's memory")
+	return w.recordMemory("publisher's memory")
 }
 
 // of returns the requests of one sender.
@@ -150,5 +150,5 @@ func (w *world) memoryLimit(ctx context.Context) (err error) {
 	if _, err := w.respond(ctx, w.Runtimes, w.right); err != nil {
 		return err
 	}
-	return w.resident("publisher's memory")
+	return w.recordMemory("publisher's memory")
 }

@@ -39,7 +39,7 @@ var stages = []stage{
 	{"baselines", false, (*world).baselines},
 	{"restart", false, (*world).restart},
 	{"memory-limit", false, (*world).memoryLimit},
-	{"status", false, (*world).seeing},
+	{"status", false, (*world).commands},
 }
 
 func (s stage) runs(only []string) bool {

@@ -195,14 +195,14 @@ func (w *world) lastWords() string {
 	if !w.publisher.running() {
 		alive = "the publisher has ended"
 	}
-	var told []string
+	var lines []string
 	for line := range strings.Lines(w.publisher.tail(1 << 20)) {
 		if !strings.Contains(line, `"level":"info"`) {
-			told = append(told, line)
+			lines = append(lines, line)
 		}
 	}
 	return alive + "; what its log says last that is no mere information:\n" +
-		strings.Join(told[max(0, len(told)-5):], "")
+		strings.Join(lines[max(0, len(lines)-5):], "")
 }
 
 // close ends all started programs and removes their folders.

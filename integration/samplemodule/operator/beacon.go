@@ -56,7 +56,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	if err := r.answer(ctx, beacon); err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.tell(ctx, beacon, "Ready", "")
+	return ctrl.Result{}, r.setState(ctx, beacon, "Ready", "")
 }
 
 func (r *reconciler) answer(ctx context.Context, beacon *unstructured.Unstructured) error {
@@ -86,14 +86,14 @@ func (r *reconciler) release(ctx context.Context, beacon *unstructured.Unstructu
 		return err
 	}
 	if len(users.Items) > 0 {
-		return r.tell(ctx, beacon, "Warning", fmt.Sprintf("ConfigMap %s still uses it", users.Items[0].Name))
+		return r.setState(ctx, beacon, "Warning", fmt.Sprintf("ConfigMap %s still uses it", users.Items[0].Name))
 	}
 	before := beacon.DeepCopy()
 	controllerutil.RemoveFinalizer(beacon, finalizer)
 	return client.IgnoreNotFound(r.Patch(ctx, beacon, client.MergeFrom(before)))
 }
 
-func (r *reconciler) tell(ctx context.Context, beacon *unstructured.Unstructured, state, message string) error {
+func (r *reconciler) setState(ctx context.Context, beacon *unstructured.Unstructured, state, message string) error {
 	before := beacon.DeepCopy()
 	status := map[string]any{"state": state, "message": message, "version": r.version}
 	if err := unstructured.SetNestedMap(beacon.Object, status, "status"); err != nil {

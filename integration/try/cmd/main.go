@@ -56,9 +56,9 @@ func runOnKind(ctx context.Context, options try.Options) error {
 	if err := ground.Prepare(ctx); err != nil {
 		return errors.Join(err, ground.Close())
 	}
-	tell := options.Around
+	around := options.Around
 	options.Around = func(title string, step func() error) error {
-		err := tell(title, step)
+		err := around(title, step)
 		if err != nil && ctx.Err() == nil {
 			err = errors.Join(err, ground.Gather(ctx, filepath.Join(options.Dir, "failure")))
 		}

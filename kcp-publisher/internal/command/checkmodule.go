@@ -141,12 +141,12 @@ func (f *checkModuleFlags) measureAll(
 	for i := range states {
 		states[i].Before = f.before[states[i].Name]
 	}
-	due := make([]time.Time, len(states))
+	nextAt := make([]time.Time, len(states))
 	for {
 		next := -1
 		for i, s := range states {
 			open := (s.Result == "" || s.Result == v1beta2.CheckInconclusive) && measured(s) < f.measurements
-			if open && (next < 0 || due[i].Before(due[next])) {
+			if open && (next < 0 || nextAt[i].Before(nextAt[next])) {
 				next = i
 			}
 		}
@@ -156,15 +156,15 @@ func (f *checkModuleFlags) measureAll(
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Until(due[next])):
+		case <-time.After(time.Until(nextAt[next])):
 		}
 		d := definitions[next]
 		started := time.Now()
 		m := measure(ctx, d, states[next].Before)
 		states[next] = checks.Next(d, states[next], m, started)
-		due[next] = started.Add(d.Interval.Duration)
+		nextAt[next] = started.Add(d.Interval.Duration)
 		if f.interval > 0 {
-			due[next] = started.Add(f.interval)
+			nextAt[next] = started.Add(f.interval)
 		}
 		line := fmt.Sprintf("%s  %-7s  %-12s  %s  %s", d.Name, m.Verdict, states[next].Result, m.Value, m.Message)
 		fmt.Fprintln(out, strings.TrimRight(line, " "))

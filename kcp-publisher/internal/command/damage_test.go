@@ -21,14 +21,14 @@ func stopped(t *testing.T, path string, args ...string) (failed bool) {
 	if o.code == cli.ExitDone {
 		return false
 	}
-	said := o.out + o.err
-	if !strings.Contains(said, path) && !strings.Contains(said, filepath.Base(path)) {
-		t.Errorf("does not name %s: %s", path, said)
+	output := o.out + o.err
+	if !strings.Contains(output, path) && !strings.Contains(output, filepath.Base(path)) {
+		t.Errorf("does not name %s: %s", path, output)
 	}
-	if !strings.Contains(said, "backup") && !strings.Contains(said, "restore it") &&
-		!strings.Contains(said, "move it away") && !strings.Contains(said, "is a directory") &&
-		!strings.Contains(said, "not empty") {
-		t.Errorf("gives no way out: %s", said)
+	if !strings.Contains(output, "backup") && !strings.Contains(output, "restore it") &&
+		!strings.Contains(output, "move it away") && !strings.Contains(output, "is a directory") &&
+		!strings.Contains(output, "not empty") {
+		t.Errorf("gives no way out: %s", output)
 	}
 	return true
 }

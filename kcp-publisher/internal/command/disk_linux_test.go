@@ -26,10 +26,10 @@ func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 	if o.code == cli.ExitDone {
 		return true
 	}
-	said := o.out + o.err // publish lists the failure of each runtime in its rows
+	output := o.out + o.err // publish lists the failure of each runtime in its rows
 	for _, want := range []string{"no space left on device", disk.Dir} {
-		if !strings.Contains(said, want) {
-			t.Errorf("does not say %q: %s", want, said)
+		if !strings.Contains(output, want) {
+			t.Errorf("does not say %q: %s", want, output)
 		}
 	}
 	if strings.Contains(o.err, "no space left") && !strings.Contains(o.err, "hint: free space") {

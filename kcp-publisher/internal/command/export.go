@@ -92,22 +92,22 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 	if err != nil {
 		return err
 	}
-	told := exported{
+	result := exported{
 		Files: []string{}, SizeBytes: parcel.Layout.SizeBytes(), Contents: parcel.Contents, Unlisted: parcel.Unlisted,
 		Modules: parcel.Modules,
 	}
 	for _, entry := range parcel.Contents {
-		told.LeftOutBytes += entry.LeftOutBytes
+		result.LeftOutBytes += entry.LeftOutBytes
 	}
 	if !f.dryRun {
-		advance, done := cli.Bytes(cmd.ErrOrStderr(), "exporting", told.SizeBytes)
-		told.Files, err = airgap.Write(ctx, f.file, parcel.Layout, packing, advance)
+		advance, done := cli.Bytes(cmd.ErrOrStderr(), "exporting", result.SizeBytes)
+		result.Files, err = airgap.Write(ctx, f.file, parcel.Layout, packing, advance)
 		done()
 		if err != nil {
 			return fmt.Errorf("write %s: %w", f.file, err)
 		}
 	}
-	return cli.Print(cmd.OutOrStdout(), f.format, told, told.draw)
+	return cli.Print(cmd.OutOrStdout(), f.format, result, result.draw)
 }
 
 func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Options, airgap.Packing, error) {

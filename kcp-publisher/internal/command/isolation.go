@@ -112,13 +112,13 @@ func summary(findings []isolation.Finding) string {
 }
 
 func (f *registryCheckFlags) runtime(text string) (isolation.Runtime, error) {
-	id, path, given := strings.Cut(text, "=")
+	id, path, found := strings.Cut(text, "=")
 	if err := trust.CheckRuntimeID(id); err != nil {
 		return isolation.Runtime{}, cli.Usage(fmt.Errorf("--runtime %s: %w", text, err))
 	}
 	var config []byte
 	var err error
-	if given {
+	if found {
 		if config, err = os.ReadFile(path); err != nil {
 			return isolation.Runtime{}, cli.Usage(fmt.Errorf("--runtime %s: %w", id, err))
 		}

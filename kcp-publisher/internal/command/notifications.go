@@ -113,17 +113,17 @@ func (f *notificationFlags) setUpReceiver(
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--location %q: %w", location, err))
 	}
-	looks := receiver.NewLooks(kymas.Look, time.Now)
-	if err := mgr.Add(looks); err != nil {
+	reads := receiver.NewReads(kymas.ReadReport, time.Now)
+	if err := mgr.Add(reads); err != nil {
 		return err
 	}
 	handler := receiver.New(receiver.Options{
 		Prefix: prefix, Tokens: f.tokens, Leading: leading(mgr), Log: ctrl.Log.WithName("receiver"),
-		Look: func(runtime string) bool {
+		Request: func(runtime string) bool {
 			if !kymas.Has(context.Background(), runtime) {
 				return false
 			}
-			looks.Add(runtime)
+			reads.Add(runtime)
 			return true
 		},
 	})

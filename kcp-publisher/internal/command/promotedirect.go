@@ -20,9 +20,9 @@ import (
 
 // direct promotes in the control plane: it shows the effect, asks, and patches the ModuleReleaseMeta.
 func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
-	for flag, given := range map[string]bool{"--author": f.commits.author != "", "--branch": f.branch != "",
+	for flag, isSet := range map[string]bool{"--author": f.commits.author != "", "--branch": f.branch != "",
 		"--git-signing-key": f.commits.key != ""} {
-		if given {
+		if isSet {
 			return cli.Usage(fmt.Errorf("%s: needs --git-url", flag))
 		}
 	}

@@ -11,22 +11,22 @@ import (
 )
 
 // removalFlags limit the modules that the publisher removes from runtimes without an approval.
-type removalFlags struct{ given removal.Limits }
+type removalFlags struct{ values removal.Limits }
 
 func (f *removalFlags) add(flags *pflag.FlagSet) {
 	d := removal.Default
-	flags.IntVar(&f.given.Percent, "removal-percent", d.Percent,
+	flags.IntVar(&f.values.Percent, "removal-percent", d.Percent,
 		"percentage of runtimes that may lose modules within --removal-window without an approval")
-	flags.IntVar(&f.given.Count, "removal-count", d.Count,
+	flags.IntVar(&f.values.Count, "removal-count", d.Count,
 		"number of runtimes that may lose modules within --removal-window whatever their percentage")
-	flags.IntVar(&f.given.PerModule, "removal-per-module", d.PerModule,
+	flags.IntVar(&f.values.PerModule, "removal-per-module", d.PerModule,
 		"number of runtimes that may lose one module within --removal-window without an approval")
-	flags.DurationVar(&f.given.Window, "removal-window", d.Window, "how long a removal counts; at most 24h")
+	flags.DurationVar(&f.values.Window, "removal-window", d.Window, "how long a removal counts; at most 24h")
 }
 
 // limits returns the limits of the flags.
 func (f *removalFlags) limits() (removal.Limits, error) {
-	switch l := f.given; {
+	switch l := f.values; {
 	case l.Percent < 0 || l.Percent > 100:
 		return l, cli.Usage(fmt.Errorf("--removal-percent: %d: want 0 to 100", l.Percent))
 	case l.Count < 0 || l.PerModule < 0:

@@ -57,11 +57,11 @@ func newRemovalsApprove() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			told, err := approveRemovals(cmd.Context(), client, api.namespace, args[0])
+			message, err := approveRemovals(cmd.Context(), client, api.namespace, args[0])
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), told)
+			fmt.Fprintln(cmd.OutOrStdout(), message)
 			return nil
 		},
 	}

@@ -256,7 +256,7 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
-	told, err := controller.ParseKymaEvents(f.events)
+	kymaEvents, err := controller.ParseKymaEvents(f.events)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--events: %w", err))
 	}
@@ -277,7 +277,7 @@ func (f *runFlags) kymas() (*controller.Kymas, error) {
 		return nil, err
 	}
 	return &controller.Kymas{
-		Limits: limits, KymaEvents: told, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
+		Limits: limits, KymaEvents: kymaEvents, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
 		Trains:    controller.Trains{Partial: f.selector != ""},
 		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted},
 		Place: place,

@@ -106,7 +106,10 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	}
 	kymas.Shard = &controller.Shard{
 		Number: number, Count: f.shards, Announced: s.board.Announced,
-		Tell: func(ctx context.Context, data []byte) error { return s.board.Tell(ctx, number, data) },
+		SendReportTimes: func(ctx context.Context, data []byte) error {
+			return s.board.WriteReportTimes(ctx, number,
+				data)
+		},
 	}
 	kymas.Publisher.MayPush = func() error {
 		if _, known := s.board.Announced(); !known {
@@ -135,7 +138,7 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted}, Shards: f.shards,
 		PollInterval:      f.reportPoll,
 		AgentPollInterval: f.settings.poll, ReportInterval: f.settings.report, TrustAuthors: f.trustAuthors,
-		Hearings: s.board.Hearings, MayWrite: lease.Held, Now: time.Now,
+		ReportTimes: s.board.ReportTimes, MayWrite: lease.Held, Now: time.Now,
 		Announce: func(ctx context.Context, state string, active bool) error {
 			if err := lease.Held(); err != nil {
 				return err

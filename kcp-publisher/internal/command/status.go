@@ -105,7 +105,7 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	in.Now = time.Now()
-	whole := fleet.Look(in)
+	whole := fleet.Assess(in)
 	if err := f.knowsModule(whole.Modules); err != nil {
 		return err
 	}

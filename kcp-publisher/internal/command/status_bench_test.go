@@ -18,7 +18,7 @@ func TestStatusReadsAFleetInPages(t *testing.T) {
 		t.Fatalf("read %d Kymas, %v", len(in.Kymas), err)
 	}
 	in.Now = time.Now()
-	if f := fleet.Look(in); f.Summary.Health[fleet.Healthy] != runtimes {
+	if f := fleet.Assess(in); f.Summary.Health[fleet.Healthy] != runtimes {
 		t.Errorf("got %+v", f.Summary)
 	}
 }
@@ -38,7 +38,7 @@ func BenchmarkStatus(b *testing.B) {
 					b.Fatal(err)
 				}
 				in.Now = time.Now()
-				if err := flags.print(io.Discard, fleet.Look(in)); err != nil {
+				if err := flags.print(io.Discard, fleet.Assess(in)); err != nil {
 					b.Fatal(err)
 				}
 			}

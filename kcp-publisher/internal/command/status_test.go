@@ -146,7 +146,7 @@ func TestStatusShowsTheWorstProblemsFirst(t *testing.T) {
 }
 
 func TestStatusOfAHealthyFleet(t *testing.T) {
-	f := fleet.Look(fleet.Input{Now: noon})
+	f := fleet.Assess(fleet.Input{Now: noon})
 	if got, err := shown(t, f, statusFlags{}); err != nil ||
 		got != "no runtimes in namespace kcp-system: create a Kyma to add one\n" {
 		t.Errorf("got %q, %v", got, err)

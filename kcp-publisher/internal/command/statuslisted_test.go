@@ -169,11 +169,11 @@ func TestUnknownModuleIsFoundByTableAndByWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		watched, err := f.lookAt(t.Context(), api, around)
+		watched, err := f.assess(t.Context(), api, around)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for how, err := range map[string]error{"a table": f.knowsModule(fleet.Look(in).Modules),
+		for how, err := range map[string]error{"a table": f.knowsModule(fleet.Assess(in).Modules),
 			"a watch": f.begin(io.Discard, watched)} {
 			if got := fmt.Sprint(err); (err != nil) != (want != "") || !strings.Contains(got, want) {
 				t.Errorf("%s of %s: %v", how, module, err)

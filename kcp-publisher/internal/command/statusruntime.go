@@ -33,7 +33,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 		line("because", r.Cause.Message)
 		line("do this", r.Cause.Advice)
 	}
-	line("reports", v.heard(r))
+	line("reports", v.lastReport(r))
 	line("Kyma",
 		fmt.Sprintf("%s/%s, %s, channel %s", r.Namespace, r.Kyma, cmp.Or(string(r.State), "no state yet"), r.Channel))
 	line("bundle", bundleOf(r))
@@ -112,7 +112,7 @@ func (v statusView) hanging(out io.Writer, title, words string) {
 	}
 }
 
-func (v statusView) heard(r fleet.Runtime) string {
+func (v statusView) lastReport(r fleet.Runtime) string {
 	switch {
 	case r.LastReport == nil:
 		return "never"

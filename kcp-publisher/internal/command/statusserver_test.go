@@ -52,7 +52,7 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 			"Skip Reconciliation", "Deleted", "Running",
 		}}
 	for i := range s.items {
-		heard := metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
+		reportedAt := metav1.NewTime(time.Now().Add(-time.Minute).Truncate(time.Second))
 		kyma := v1beta2.Kyma{TypeMeta: metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Kyma"}}
 		kyma.Name, kyma.Namespace, kyma.ResourceVersion = fmt.Sprintf("runtime-%05d", i), defaultNamespace,
 			strconv.Itoa(i)
@@ -75,7 +75,7 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 			v1beta2.ConditionAccepted} {
 			kyma.Status.Conditions = append(kyma.Status.Conditions, metav1.Condition{
 				Type: kind, Status: metav1.ConditionTrue, Reason: "Ready", Message: "all modules are ready",
-				LastTransitionTime: heard,
+				LastTransitionTime: reportedAt,
 			})
 		}
 		same := digest.FromString(kyma.Name).String()
@@ -83,7 +83,7 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 			Digest: same, Sequence: 12, Versions: versions,
 		},
 			Observed: &v1beta2.ObservedBundle{
-				Digest: same, Sequence: 12, Time: heard, Heard: &heard, AgentVersion: "1.0.0",
+				Digest: same, Sequence: 12, Time: reportedAt, Heard: &reportedAt, AgentVersion: "1.0.0",
 				KubernetesVersion: "v1.36.3",
 			}}
 		until := metav1.NewTime(fleet.HealthyUntil(&kyma, time.Now()))

@@ -56,7 +56,7 @@ func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.T
 	}
 	in.Now = now
 	var out strings.Builder
-	if err := f.print(&out, fleet.Look(in)); err != nil {
+	if err := f.print(&out, fleet.Assess(in)); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -180,7 +180,7 @@ func TestStatusSeesAKymaThatFailsDuringTheRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.Now = time.Now()
-	if got := fleet.Look(in).Summary; got.Total != 100 || got.Health[fleet.Failing] != 17 {
+	if got := fleet.Assess(in).Summary; got.Total != 100 || got.Health[fleet.Failing] != 17 {
 		t.Errorf("got %+v", got)
 	}
 }

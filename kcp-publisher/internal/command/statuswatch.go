@@ -29,9 +29,9 @@ import (
 const (
 	// changesSettle is the time to collect changes before the fleet is evaluated again.
 	changesSettle = 500 * time.Millisecond
-	// lookAnyway is the interval without changes after which the fleet is evaluated again, because runtimes can become
-	// silent.
-	lookAnyway = 30 * time.Second
+	// refreshAnyway is the interval without changes after which the fleet is evaluated again, because runtimes can
+	// become silent.
+	refreshAnyway = 30 * time.Second
 )
 
 // follow prints the fleet, and then a line for each runtime that changes, until it is interrupted.
@@ -53,7 +53,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	if err != nil {
 		return err
 	}
-	tick := time.NewTicker(lookAnyway)
+	tick := time.NewTicker(refreshAnyway)
 	defer tick.Stop()
 	for anew := true; ; {
 		if anew && !f.everywhere {
@@ -61,7 +61,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 				return err
 			}
 		}
-		now, err := f.lookAt(ctx, known, around)
+		now, err := f.assess(ctx, known, around)
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 		return nil, nil, fmt.Errorf("watch the control plane: %w", err)
 	}
 	changed := make(chan struct{}, 1)
-	tell := func() {
+	notify := func() {
 		select {
 		case changed <- struct{}{}:
 		default: // a signal is already pending
@@ -143,7 +143,8 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 		informer, err := known.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err == nil {
 			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-				AddFunc: func(any) { tell() }, UpdateFunc: func(any, any) { tell() }, DeleteFunc: func(any) { tell() },
+				AddFunc: func(any) { notify() }, UpdateFunc: func(any, any) { notify() },
+				DeleteFunc: func(any) { notify() },
 			})
 		}
 		if err != nil {
@@ -157,8 +158,8 @@ func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (ca
 	return known, changed, nil
 }
 
-// lookAt evaluates the fleet in the cache, with the other input that was read before.
-func (f *statusFlags) lookAt(ctx context.Context, known client.Reader, around fleet.Input) (fleet.Fleet, error) {
+// assess evaluates the fleet in the cache, with the other input that was read before.
+func (f *statusFlags) assess(ctx context.Context, known client.Reader, around fleet.Input) (fleet.Fleet, error) {
 	var kymas v1beta2.KymaList
 	var rollouts v1alpha1.RolloutList
 	for _, list := range []client.ObjectList{&kymas, &rollouts} {
@@ -167,7 +168,7 @@ func (f *statusFlags) lookAt(ctx context.Context, known client.Reader, around fl
 		}
 	}
 	around.Kymas, around.Rollouts, around.Now = kymas.Items, rollouts.Items, time.Now()
-	return fleet.Look(around), nil
+	return fleet.Assess(around), nil
 }
 
 // printNews prints new and ended warnings and changed rollouts if the whole fleet is watched in a readable format.

@@ -110,7 +110,7 @@ func (t *targets) find(ctx context.Context, api client.Reader, names []string, n
 		kymas[in.Kymas[i].Name] = &in.Kymas[i]
 	}
 	var found []target
-	for _, r := range fleet.Look(in).Runtimes {
+	for _, r := range fleet.Assess(in).Runtimes {
 		if len(t.health) == 0 || slices.Contains(t.health, string(r.Health)) {
 			found = append(found, target{r.ID, kymas[r.Kyma]})
 		}

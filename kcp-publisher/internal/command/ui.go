@@ -119,7 +119,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err := f.mayRead(ctx, own); err != nil {
 		return err
 	}
-	look, err := f.look(ctx, own)
+	assess, err := f.assess(ctx, own)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return err
 	}
-	source := ui.NewSource(objects, f.namespace, look, time.Now)
+	source := ui.NewSource(objects, f.namespace, assess, time.Now)
 	listener, err := serve.Listen(ctx, f.address, nil, pageLimits)
 	if err != nil {
 		return fmt.Errorf("--bind-address: %w", err)
@@ -224,13 +224,13 @@ func (f *uiFlags) readFirst(
 		return err
 	}
 	in.Now = time.Now()
-	show(fleet.Look(in))
+	show(fleet.Assess(in))
 	return nil
 }
 
-// look returns fleet.Look with the state that is not watched: the expiry of the root of trust, the reason why
+// assess returns fleet.Look with the state that is not watched: the expiry of the root of trust, the reason why
 // publishing is held, and the promotion trains. The function must be called from one goroutine.
-func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
+func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	if f.origins.trust != "" {
 		var err error
@@ -252,7 +252,7 @@ func (f *uiFlags) look(ctx context.Context, own client.Reader) (func(fleet.Input
 		if !root.Expires.IsZero() {
 			in.RootExpires = root.Expires
 		}
-		return fleet.Look(in)
+		return fleet.Assess(in)
 	}, nil
 }
 

@@ -195,7 +195,7 @@ func (a answer) draw(out io.Writer) {
 	for _, w := range a.Warnings {
 		fmt.Fprintf(out, "%s: %s; do: %s\n", palette.Paint(cli.Yellow, "warning"), w.Message, w.Advice)
 	}
-	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, a.standing(palette))
+	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, a.stateText(palette))
 	fmt.Fprintf(out, "  because    %s\n", cmp.Or(a.Cause, "no problem found"))
 	if a.Advice != "" {
 		fmt.Fprintf(out, "  do this    %s\n", a.Advice)
@@ -214,9 +214,9 @@ func (a answer) draw(out io.Writer) {
 	drawOrigins(out, a.Origins)
 }
 
-// standing returns the runtime's state in one word. A suspended runtime also shows its last state, which may be
+// stateText returns the runtime's state in one word. A suspended runtime also shows its last state, which may be
 // outdated.
-func (a answer) standing(palette cli.Palette) string {
+func (a answer) stateText(palette cli.Palette) string {
 	state := cmp.Or(string(a.State), "unknown")
 	if a.Health != fleet.Suspended {
 		return palette.Paint(colorOf(a.Health), state)

@@ -197,7 +197,7 @@ func TestAdviceNamesCommandsThatExist(t *testing.T) {
 func TestWhyBeginsWithASuspension(t *testing.T) {
 	kyma := kymaWith("Ready", nil, condition("Ready", "Ready", ""))
 	kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
-	said := func() string {
+	stated := func() string {
 		a, err := explain(kyma, "", fleet.Rollouts{}, noon)
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +207,7 @@ func TestWhyBeginsWithASuspension(t *testing.T) {
 		first, _, _ := strings.Cut(out.String(), "\n")
 		return first
 	}
-	if got := said(); got != "runtime r-1 is Suspended; its state was Ready" {
+	if got := stated(); got != "runtime r-1 is Suspended; its state was Ready" {
 		t.Errorf("without notes of the API server: %q", got)
 	}
 	at := metav1.NewTime(noon.Add(-time.Hour))
@@ -222,7 +222,7 @@ func TestWhyBeginsWithASuspension(t *testing.T) {
 				`{"f:metadata":{"f:labels":{"f:operator.kyma-project.io/skip-reconciliation":{}}}}`),
 		},
 	}
-	if got := said(); got != "runtime r-1 is Suspended since 2026-05-04T11:00:00Z, by kubectl-label; its state was "+
+	if got := stated(); got != "runtime r-1 is Suspended since 2026-05-04T11:00:00Z, by kubectl-label; its state was "+
 		"Ready" {
 		t.Errorf("with them: %q", got)
 	}

@@ -55,7 +55,7 @@ func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 				w := newAdversary(t, surroundings, rand.New(rand.NewPCG(seed, number)))
 				w.run()
 				if t.Failed() {
-					t.Fatalf("history %d of seed %d:\n%s", number, seed, strings.Join(w.told, "\n"))
+					t.Fatalf("history %d of seed %d:\n%s", number, seed, strings.Join(w.messages, "\n"))
 				}
 				for what, n := range w.seen {
 					seen[what] += n
@@ -76,7 +76,7 @@ func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 
 // run takes random steps, and then ends the adversary's actions.
 func (w *adversary) run() {
-	turns := []turn{
+	possible := []turn{
 		{6, "the victim's Kyma is reconciled", func() { w.reconcile("victim", false) }},
 		{1, "the publisher crashes after it published to the victim", func() { w.reconcile("victim", true) }},
 		{3, "mallory's Kyma is reconciled", func() { w.reconcile("mallory", false) }},
@@ -100,11 +100,11 @@ func (w *adversary) run() {
 		{1, "an old report of the victim is put back", w.replayReport},
 	}
 	for range 16 {
-		next := drawn(w.random, turns)
-		w.told = append(w.told, next.name)
+		next := drawn(w.random, possible)
+		w.messages = append(w.messages, next.name)
 		next.take()
 		if w.random.IntN(2) == 0 {
-			w.look()
+			w.poll()
 		}
 		if w.Failed() {
 			return
@@ -115,12 +115,12 @@ func (w *adversary) run() {
 
 // leave ends the adversary's actions, and compares the result with the operator's intent.
 func (w *adversary) leave() {
-	w.told = append(w.told, "the adversary leaves")
+	w.messages = append(w.messages, "the adversary leaves")
 	*w.hidden = false
 	for range 4 {
 		w.now = w.now.Add(2 * time.Hour) // failed lookups are repeated
 		w.reconcile("victim", false)
-		w.look()
+		w.poll()
 		w.report()
 	}
 	if got := w.inForce["keda"]; got != w.wanted() {
@@ -129,19 +129,19 @@ func (w *adversary) leave() {
 	}
 }
 
-// look is a poll of the victim. It compares the accepted bundle with the intended one.
-func (w *adversary) look() {
+// poll is a poll of the victim. It compares the accepted bundle with the intended one.
+func (w *adversary) poll() {
 	before := maps.Clone(w.inForce)
 	accepted, refused := w.agentLooks()
 	if refused != "" {
 		w.seen["refused "+refused]++
-		w.told = append(w.told, "  the victim refuses it: "+refused)
+		w.messages = append(w.messages, "  the victim refuses it: "+refused)
 	}
 	if accepted == nil {
 		return
 	}
 	w.seen["accepted"]++
-	w.told = append(w.told,
+	w.messages = append(w.messages,
 		fmt.Sprintf("  the victim accepts %d: %v", accepted.Statement.Predicate.Sequence, w.inForce))
 	for _, m := range accepted.State.Manifests {
 		version, content := m.Version, m.Content[0].Digest

@@ -167,9 +167,9 @@ func (m modules) String() string           { return "modules.example" }
 type adversary struct {
 	*testing.T
 	*surroundings
-	random *rand.Rand
-	told   []string
-	seen   map[string]int
+	random   *rand.Rand
+	messages []string
+	seen     map[string]int
 
 	now       time.Time
 	place     *attacked
@@ -236,7 +236,7 @@ func newAdversary(t *testing.T, s *surroundings, random *rand.Rand) *adversary {
 func (w *adversary) must(err error) {
 	w.Helper()
 	if err != nil {
-		w.Fatalf("%v\n%s", err, strings.Join(w.told, "\n"))
+		w.Fatalf("%v\n%s", err, strings.Join(w.messages, "\n"))
 	}
 }
 
@@ -288,7 +288,7 @@ func (w *adversary) reconcile(name string, crash bool) {
 	w.must(err)
 	if outcome.Deviation != nil {
 		w.seen["deviation "+outcome.Deviation.Reason]++
-		w.told = append(w.told, "  "+outcome.Deviation.Reason)
+		w.messages = append(w.messages, "  "+outcome.Deviation.Reason)
 	}
 	if outcome.Pushed {
 		w.keep(runtime.ID, outcome)
@@ -352,7 +352,7 @@ func (w *adversary) keep(runtime string, outcome publish.Outcome) {
 		outcome.Published.Digest.String())
 	w.must(err)
 	w.bundles = append(w.bundles, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
-	w.told = append(w.told,
+	w.messages = append(w.messages,
 		fmt.Sprintf("  published %d to %s: %v, because of %s", outcome.Published.Predicate.Sequence, runtime,
 			outcome.Published.Versions, outcome.Reason))
 }

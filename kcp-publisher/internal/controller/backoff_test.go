@@ -102,18 +102,18 @@ func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 	refusing := &refusingStore{Store: w.place}
 	w.place = refusing
 	w.restart()
-	w.look()
+	w.poll()
 	first := refusing.writes
 	for range 60 { // ten minutes
 		w.now = w.now.Add(w.kymas.PollInterval)
-		w.look()
+		w.poll()
 	}
 	if first == 0 || refusing.writes > 20*first {
 		t.Errorf("%d writes in the first look and %d in 60 polls", first, refusing.writes)
 	}
 	refusing.allowed = true
 	w.now = w.now.Add(2 * fleetstate.MaxWait)
-	w.look()
+	w.poll()
 	repository, err := refusing.Reading(t.Context(), bundle.DesiredRepository(w.names[0]))
 	if err == nil {
 		_, err = store.Head(t.Context(), repository, bundle.TagDesired)

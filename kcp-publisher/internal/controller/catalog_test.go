@@ -50,7 +50,7 @@ func (d duringLists) List(context.Context, client.ObjectList, ...client.ListOpti
 
 func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
 	c := &Catalog{again: make(chan event.GenericEvent, 1), moved: make(chan event.GenericEvent, 9)}
-	look := func(during func()) ctrl.Result {
+	poll := func(during func()) ctrl.Result {
 		t.Helper()
 		c.Reader = duringLists{call: during}
 		result, err := c.Reconcile(t.Context(), ctrl.Request{})
@@ -59,7 +59,7 @@ func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
 		}
 		return result
 	}
-	look(func() {})
+	poll(func() {})
 	before := c.Snapshot()
 	k := &Kymas{Catalog: c, Rollouts: Rollouts{Catalog: c}, Watchers: Watchers{}}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{})
@@ -69,7 +69,7 @@ func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
 	}
 	release := c.Hold()
 	release()
-	look(func() {
+	poll(func() {
 		if k.view() != nil {
 			t.Error("while the catalog is read after a change, Kymas are resolved by the one before")
 		}
@@ -82,7 +82,7 @@ func TestKymasWaitForTheViewAfterAChange(t *testing.T) {
 		t.Error("Kymas are resolved by gates from before the change")
 	}
 	held := c.Snapshot()
-	if result := look(func() { c.Hold() }); result.RequeueAfter <= 0 || c.Snapshot() != held {
+	if result := poll(func() { c.Hold() }); result.RequeueAfter <= 0 || c.Snapshot() != held {
 		t.Error("what was read while a change began is the catalog")
 	}
 }

@@ -41,11 +41,11 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, restarted %t", name, restarted), func(t *testing.T) {
 				h := newHistory(t, nil)
 				h.publish(berlin)
-				h.look()
+				h.poll()
 				first, right := h.model.inForce, h.now.Add(2*day)
 				h.now, h.skew, h.fast = right.Add(c.publisher), c.agent-c.publisher, true
 				h.publish(berlin)
-				h.look()
+				h.poll()
 				if h.seen[c.want] == 0 || (h.model.inForce == first) != (c.want != "") {
 					t.Errorf("while it is wrong looks end as %v", h.seen)
 				}
@@ -55,7 +55,7 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 					h.must(h.agent.restart())
 				}
 				h.publish(berlin)
-				h.look()
+				h.poll()
 				if h.model.inForce != h.model.lying.blob.Descriptor.Digest || h.agent.accepted.Digest == first {
 					t.Errorf("the agent does not live by what is published: %q", h.model.judge(h.now))
 				}
@@ -74,20 +74,20 @@ func TestClockThatWasAheadOnBothSidesNeedsAnOperator(t *testing.T) {
 	right := h.now
 	h.now = right.AddDate(0, 0, 300)
 	h.publish(berlin)
-	h.look()
+	h.poll()
 	h.now = right.Add(time.Minute)
 	h.publish(berlin)
-	h.look()
+	h.poll()
 	h.newEpoch()
 	h.takeUpKeys()
 	h.publish(berlin)
-	h.look()
+	h.poll()
 	if h.seen[refusal.Expired] != 2 {
 		t.Errorf("before a person helps: %v", h.seen)
 	}
 	h.must(h.agent.forget())
 	h.model.forget()
-	h.look()
+	h.poll()
 	if h.model.inForce != h.model.lying.blob.Descriptor.Digest {
 		t.Errorf("afterwards: %q", h.model.judge(h.now))
 	}
@@ -123,11 +123,11 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 		h.must(err)
 		return bundle.Fetched(manifest)
 	}
-	heard := func(kyma *v1beta2.Kyma, fetched bundle.Fetched) (bundle.AcceptedReport, error) {
+	read := func(kyma *v1beta2.Kyma, fetched bundle.Fetched) (bundle.AcceptedReport, error) {
 		return bundle.VerifyReport(fetched, rules.Reporter(kyma, tokens, h.now))
 	}
 	certified := func() string {
-		accepted, err := heard(kyma, report(func(*bundle.Report) {}))
+		accepted, err := read(kyma, report(func(*bundle.Report) {}))
 		h.must(err)
 		runtime := rules.Runtime(kyma, &accepted)
 		outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(berlin), runtime, resolve.Request{}, snapshot)
@@ -154,7 +154,7 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 		"that says nothing":          report(func(*bundle.Report) {}),
 		"that sends it all the same": report(func(r *bundle.Report) { r.Certificate = first }),
 	} {
-		_, err := heard(forgotten, fetched)
+		_, err := read(forgotten, fetched)
 		if refused := refusal.Of(err); refused == nil || refused.Reason != refusal.NotEnrolled ||
 			!strings.Contains(refused.Detail, "kcp-publisher enroll berlin") &&
 				!strings.Contains(refused.Detail, "certificate: is good from") {
@@ -168,7 +168,7 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 	introduced := report(func(r *bundle.Report) {
 		r.Enrollment = &trust.Enrollment{PublicKey: public, Proof: proof, TokenExpires: token.Expires.Unix()}
 	})
-	if accepted, err := heard(forgotten, introduced); err != nil || !accepted.Enrolled {
+	if accepted, err := read(forgotten, introduced); err != nil || !accepted.Enrolled {
 		t.Errorf("enrolled again, its report is refused: %v", err)
 	}
 }

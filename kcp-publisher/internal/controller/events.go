@@ -27,8 +27,8 @@ func ParseKymaEvents(text string) (KymaEvents, error) {
 	return "", fmt.Errorf("%q: want %s or %s", text, AllEvents, FailureEvents)
 }
 
-// tell emits the Events for a status that was just written.
-func (k *Kymas) tell(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
+// emit emits the Events for a status that was just written.
+func (k *Kymas) emit(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	for _, e := range ingest.Happened(before, kyma.Status) {
 		kind := corev1.EventTypeNormal
 		if e.Warning {

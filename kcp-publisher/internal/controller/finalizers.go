@@ -66,7 +66,7 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}
 	manifest, err := f.manifestOf(ctx, object.GetNamespace(), module)
 	if err == nil && manifest != "" {
-		f.tell(object,
+		f.emit(object,
 			fmt.Sprintf(
 				"finalizer %s stays while lifecycle-manager has Manifests of module %s, such as %s; all runtimes of "+
 					"this publisher have removed the module", finalizer, module, manifest))
@@ -76,7 +76,7 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 		err = f.remove(ctx, object, finalizer)
 	}
 	if apierrors.IsForbidden(err) {
-		f.tell(object,
+		f.emit(object,
 			fmt.Sprintf(
 				"finalizer %s of lifecycle-manager stays: remove it, or give the publisher the rights of "+
 					"rbac/finalizers.yaml (rbac.foreignFinalizers of the chart)", finalizer))
@@ -85,7 +85,7 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	return ctrl.Result{}, err
 }
 
-func (f *foreignFinalizers) tell(object client.Object, note string) {
+func (f *foreignFinalizers) emit(object client.Object, note string) {
 	f.events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonFinalizerKept, "Delete", "%s", noted(note))
 }
 

@@ -57,7 +57,7 @@ func (a *agent) follow(ctx context.Context, place store.Store) error {
 	return nil
 }
 
-func (a *agent) look(ctx context.Context, place store.Store, now time.Time) (*refusal.Error, error) {
+func (a *agent) poll(ctx context.Context, place store.Store, now time.Time) (*refusal.Error, error) {
 	if err := a.follow(ctx, place); err != nil {
 		return nil, err
 	}
@@ -160,8 +160,8 @@ func (m *model) follow() {
 	}
 }
 
-// look returns the required decision of the agent about the registry's content, and applies it.
-func (m *model) look(clock time.Time) refusal.Reason {
+// poll returns the required decision of the agent about the registry's content, and applies it.
+func (m *model) poll(clock time.Time) refusal.Reason {
 	m.follow()
 	if m.lying == nil || m.lying.blob.Descriptor.Digest == m.inForce {
 		return ""

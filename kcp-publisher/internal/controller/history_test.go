@@ -55,7 +55,7 @@ func TestRandomHistoriesFollowTheModel(t *testing.T) {
 				h := newHistory(t, rand.New(rand.NewPCG(seed, number)))
 				h.run()
 				if t.Failed() {
-					t.Fatalf("history %d of seed %d:\n%s", number, seed, strings.Join(h.told, "\n"))
+					t.Fatalf("history %d of seed %d:\n%s", number, seed, strings.Join(h.messages, "\n"))
 				}
 				for reason, n := range h.seen {
 					seen[reason] += n
@@ -78,9 +78,9 @@ func TestRandomHistoriesFollowTheModel(t *testing.T) {
 // history is one random history: the real parts, and the expected state.
 type history struct {
 	*testing.T
-	random *rand.Rand
-	told   []string
-	seen   map[refusal.Reason]int
+	random   *rand.Rand
+	messages []string
+	seen     map[refusal.Reason]int
 
 	dir    string
 	place  *attacked
@@ -105,7 +105,7 @@ type history struct {
 func (h *history) must(err error) {
 	h.Helper()
 	if err != nil {
-		h.Fatalf("%v\n%s", err, strings.Join(h.told, "\n"))
+		h.Fatalf("%v\n%s", err, strings.Join(h.messages, "\n"))
 	}
 }
 
@@ -142,7 +142,7 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 
 // run takes random steps, and sometimes ends the attacker's actions.
 func (h *history) run() {
-	turns := []turn{
+	possible := []turn{
 		{4, "berlin is published to", func() { h.publish(berlin) }},
 		{2, "berlin's wish changes and it is published to", func() { h.fast = !h.fast; h.publish(berlin) }},
 		{1, "paris is published to", func() { h.publish(paris) }},
@@ -155,7 +155,7 @@ func (h *history) run() {
 		{1, "a root key is rotated", h.rotateRoot},
 		{1, "a new epoch begins", h.newEpoch},
 		{1, "the agent restarts", func() { h.must(h.agent.restart()) }},
-		{1, "the agent follows the root and is killed", h.lookAndDie},
+		{1, "the agent follows the root and is killed", h.pollAndDie},
 		{1, "the agent's state is lost", func() { h.must(h.agent.forget()); h.model.forget() }},
 		{2, "time passes", func() {
 			h.now = h.now.Add(one(h.random, time.Minute, time.Hour, 3*24*time.Hour, 20*24*time.Hour, 200*24*time.Hour))
@@ -173,11 +173,11 @@ func (h *history) run() {
 		{1, "another version of the root is put in the next one's place", h.exchangeRoot},
 	}
 	for range steps {
-		next := drawn(h.random, turns)
-		h.told = append(h.told, next.name)
+		next := drawn(h.random, possible)
+		h.messages = append(h.messages, next.name)
 		next.take()
 		if h.random.IntN(2) == 0 {
-			h.look()
+			h.poll()
 		}
 		if h.Failed() {
 			return
@@ -191,7 +191,7 @@ func (h *history) run() {
 // heal removes the attacker and applies the operators' steps of docs/security/keys.md; the agent must then accept the
 // published bundle.
 func (h *history) heal() {
-	h.told = append(h.told, "the attacker leaves")
+	h.messages = append(h.messages, "the attacker leaves")
 	h.skew = 0
 	h.removeRoots(h.model.forged)
 	if h.model.newest.After(h.now) {
@@ -202,25 +202,25 @@ func (h *history) heal() {
 	h.restartPublisher()
 	h.fast = !h.fast
 	h.publish(berlin)
-	h.look()
-	h.told = append(h.told, "a new epoch, in case of a attacker's sequences far ahead")
+	h.poll()
+	h.messages = append(h.messages, "a new epoch, in case of a attacker's sequences far ahead")
 	h.newEpoch()
 	h.takeUpKeys()
 	for range 2 {
 		h.fast = !h.fast
 		h.now = h.now.Add(time.Minute)
 		h.publish(berlin)
-		h.look()
+		h.poll()
 	}
 	if h.model.inForce != h.model.lying.blob.Descriptor.Digest && !h.Failed() {
 		h.Errorf("the agent does not live by what is published: %v", h.model.judge(h.now))
 	}
 }
 
-// look polls as the agent, and compares the decision with the model.
-func (h *history) look() {
-	want := h.model.look(h.now.Add(h.skew))
-	refused, err := h.agent.look(h.Context(), h.place, h.now.Add(h.skew))
+// poll polls as the agent, and compares the decision with the model.
+func (h *history) poll() {
+	want := h.model.poll(h.now.Add(h.skew))
+	refused, err := h.agent.poll(h.Context(), h.place, h.now.Add(h.skew))
 	if errors.Is(err, store.ErrNotFound) && h.model.lying == nil {
 		err = nil
 	}
@@ -230,7 +230,7 @@ func (h *history) look() {
 		got = refused.Reason
 	}
 	h.seen[got]++
-	h.told = append(h.told,
+	h.messages = append(h.messages,
 		fmt.Sprintf("  root %d, lives by %d %q", h.agent.root.Version, h.agent.accepted.Sequence, got))
 	switch {
 	case got != want:
@@ -242,8 +242,8 @@ func (h *history) look() {
 	}
 }
 
-// lookAndDie simulates a kill after the root was stored and before a bundle was.
-func (h *history) lookAndDie() {
+// pollAndDie simulates a kill after the root was stored and before a bundle was.
+func (h *history) pollAndDie() {
 	h.model.follow()
 	h.must(h.agent.follow(h.Context(), h.place))
 	h.must(h.agent.restart())
@@ -264,7 +264,7 @@ func (h *history) publish(runtime string) {
 		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, Remembered: remembered,
 	}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
 	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
-		h.told = append(h.told, "  and cannot, until a person removes the forged root")
+		h.messages = append(h.messages, "  and cannot, until a person removes the forged root")
 		h.removeRoots(h.model.forged)
 		h.publish(runtime)
 		return
@@ -351,7 +351,7 @@ func (h *history) forge() {
 func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key stolenKey, statement int) {
 	blob, err := bundle.Compose(documents, p, key.signer)
 	h.must(err)
-	h.told = append(h.told,
+	h.messages = append(h.messages,
 		fmt.Sprintf("  %s sequence %d of epoch %d, issued %s, statement %d", key.thumbprint[:6], p.Sequence, p.Epoch,
 			p.IssuedAt, statement))
 	m := h.made(blob, p, key.thumbprint)
@@ -417,7 +417,7 @@ func (h *history) record(runtime string) *publish.Record {
 func (h *history) takeUpKeys() {
 	err := h.keys.follow(quiet(h.Context()))
 	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is another root of trust") {
-		h.told = append(h.told, "  and cannot, until a person removes the forged root")
+		h.messages = append(h.messages, "  and cannot, until a person removes the forged root")
 		h.removeRoots(h.model.forged)
 		err = h.keys.follow(quiet(h.Context()))
 	}

@@ -53,7 +53,7 @@ func (k *Keys) NeedLeaderElection() bool { return true }
 // Start checks the folder until the context ends.
 func (k *Keys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("keys")
-	var warned, looked time.Time
+	var warned, checked time.Time
 	tick := time.NewTicker(max(k.Interval, time.Second))
 	defer tick.Stop()
 	for {
@@ -72,8 +72,8 @@ func (k *Keys) Start(ctx context.Context) error {
 		}
 		now := time.Now()
 		k.notes.note(ctx, k.Publisher.Root(), now)
-		k.announceExpiry(k.Publisher.Root(), looked, now)
-		looked = now
+		k.announceExpiry(k.Publisher.Root(), checked, now)
+		checked = now
 		if root := k.Publisher.Root(); time.Until(root.Expires) < rootWarning && time.Since(warned) > 24*time.Hour {
 			log.Info("the root of trust expires soon: renew it with `kcp-publisher keys rotate`", "version",
 				root.Version, "expires", root.Expires)

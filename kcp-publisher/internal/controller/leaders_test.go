@@ -43,7 +43,7 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 
 	w.kymas = first
 	first.PollInterval = time.Hour // its known reports stay fresh
-	w.look()
+	w.poll()
 	seen := read()
 	if was, is := newest.Status.Runtime, seen.Status.Runtime; is.Published.Sequence < was.Published.Sequence ||
 		is.ReportSequence < was.ReportSequence {

@@ -55,8 +55,8 @@ func (k *Kymas) noteWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus
 	}
 }
 
-// toldRefused reports whether a Kyma's status already records a report that was refused for the same reason.
-func toldRefused(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
+// showsRefusal reports whether a Kyma's status already records a report that was refused for the same reason.
+func showsRefusal(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
 	r := kyma.Status.Runtime
 	return plan.RefusedReport(kyma) && r != nil && r.Reasons != nil &&
 		refusal.Reason(r.Reasons.Report) == refusal.Known(refused.Reason)

@@ -17,10 +17,10 @@ import (
 )
 
 func TestAppliedMetricCountsTheFirstReportOfABundle(t *testing.T) {
-	status := func(published, observed string, heard time.Duration) v1beta2.KymaStatus {
+	status := func(published, observed string, ago time.Duration) v1beta2.KymaStatus {
 		r := &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{Digest: published, Time: metav1.NewTime(noon)}}
 		if observed != "" {
-			r.Observed = &v1beta2.ObservedBundle{Digest: observed, Heard: new(metav1.NewTime(noon.Add(heard)))}
+			r.Observed = &v1beta2.ObservedBundle{Digest: observed, Heard: new(metav1.NewTime(noon.Add(ago)))}
 		}
 		return v1beta2.KymaStatus{Runtime: r}
 	}
@@ -153,26 +153,26 @@ func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)
 	k := &Kymas{Events: recorder, Publisher: w.kymas.Publisher, fleet: fleetstate.New(nil)}
 	kyma := kymaOf("one")
-	said := bundle.AcceptedReport{
+	accepted := bundle.AcceptedReport{
 		Content: "sha256:said", Report: bundle.Report{
 			Runtime: "one", Refused: []bundle.RefusedBundle{{Digest: "sha256:bad", Reason: refusal.Expired}},
 		},
 	}
-	k.announceRefused(kyma, nil, said)
+	k.announceRefused(kyma, nil, accepted)
 	if got := len(recorder.Events); got != 1 {
 		t.Fatalf("told %d times", got)
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Report: "sha256:said"}}
-	k.announceRefused(kyma, nil, said)
-	k.announceRefused(kyma, &said, said)
+	k.announceRefused(kyma, nil, accepted)
+	k.announceRefused(kyma, &accepted, accepted)
 	if got := len(recorder.Events); got != 1 {
 		t.Errorf("told %d times after a restart and a heartbeat", got)
 	}
-	again := said
+	again := accepted
 	again.Content, again.Refused = "sha256:again", append(again.Refused, bundle.RefusedBundle{
 		Digest: "sha256:worse", Reason: refusal.BadSignature,
 	})
-	k.announceRefused(kyma, &said, again)
+	k.announceRefused(kyma, &accepted, again)
 	if got := len(recorder.Events); got != 2 {
 		t.Errorf("told %d times after another refusal", got)
 	}
@@ -182,7 +182,7 @@ func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 		Message: "the latest report was refused: " + why.Error(),
 	}}
 	kyma.Status.Runtime.Reasons = &v1beta2.RuntimeReasons{Report: "Expired"}
-	if !toldRefused(kyma, why) || toldRefused(kyma, refusal.New(refusal.ForeignKey, "another")) {
+	if !showsRefusal(kyma, why) || showsRefusal(kyma, refusal.New(refusal.ForeignKey, "another")) {
 		t.Error("which refusal of a report was told is not known")
 	}
 }

@@ -17,9 +17,9 @@ func (k *Kymas) Has(ctx context.Context, runtime string) bool {
 	return err == nil && len(kymas) > 0
 }
 
-// Look reconciles the Kymas of a runtime after a registry's notification about a report. The registry is read again for
-// the report, however recently it was read. Otherwise it equals the reconciliation at the next poll.
-func (k *Kymas) Look(ctx context.Context, runtime string) error {
+// ReadReport reconciles the Kymas of a runtime after a registry's notification about a report. The registry is read
+// again for the report, however recently it was read. Otherwise it equals the reconciliation at the next poll.
+func (k *Kymas) ReadReport(ctx context.Context, runtime string) error {
 	kymas, err := k.of(ctx, runtime)
 	if err != nil {
 		return err

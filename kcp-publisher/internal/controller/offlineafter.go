@@ -30,22 +30,22 @@ func (r *Rollouts) warnOf(ctx context.Context, policies []fleet.RolloutPolicy) {
 	if r.shard != nil {
 		return // the planner does
 	}
-	looked := make(map[types.UID]int64, len(policies))
+	checked := make(map[types.UID]int64, len(policies))
 	for i := range policies {
 		p := &policies[i]
-		looked[p.UID] = p.Generation
-		if before, is := r.looked[p.UID]; is && before == p.Generation {
+		checked[p.UID] = p.Generation
+		if before, is := r.checked[p.UID]; is && before == p.Generation {
 			continue
 		}
-		why := rollout.Impatient(p.Spec.Course, r.quiet)
+		why := rollout.OfflineTooSoon(p.Spec.Course, r.quiet)
 		if why == "" {
 			continue
 		}
 		ctrl.LoggerFrom(ctx).Info("a policy counts healthy runtimes as offline", "policy", p.Name, "reason", why)
-		if r.looked != nil {
+		if r.checked != nil {
 			r.Events.Eventf(p, nil, corev1.EventTypeWarning, fleet.ReasonOfflineAfterTooShort, "Rollout", "%s",
 				noted(why))
 		}
 	}
-	r.looked = looked
+	r.checked = checked
 }

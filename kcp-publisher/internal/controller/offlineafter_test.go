@@ -22,7 +22,7 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 			},
 		}}
 	}
-	look := func(r *Rollouts, policies []fleet.RolloutPolicy, wantEvents, wantLines int) {
+	check := func(r *Rollouts, policies []fleet.RolloutPolicy, wantEvents, wantLines int) {
 		t.Helper()
 		r.warnOf(ctx, policies)
 		if gotEvents, gotLines := len(recorder.Events), strings.Count(lines.String(), "\n"); gotEvents != wantEvents ||
@@ -31,15 +31,15 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 		}
 	}
 	r := &Rollouts{Events: recorder, quiet: quietAtMost(0, 0, 30*time.Second)}
-	look(r, nil, 0, 0)
-	look(r, policy(1, 2*time.Minute), 1, 1)
-	look(r, policy(1, 2*time.Minute), 1, 1)
-	look(r, policy(2, 15*time.Minute), 1, 1)
+	check(r, nil, 0, 0)
+	check(r, policy(1, 2*time.Minute), 1, 1)
+	check(r, policy(1, 2*time.Minute), 1, 1)
+	check(r, policy(2, 15*time.Minute), 1, 1)
 	// it reports after 5 minutes, at its next poll, and is asked up to a minute later
-	look(r, policy(3, 7*time.Minute), 2, 2)
+	check(r, policy(3, 7*time.Minute), 2, 2)
 	again := &Rollouts{Events: recorder, quiet: r.quiet}
-	look(again, policy(3, 7*time.Minute), 2, 3)
-	look(again, policy(3, 7*time.Minute), 2, 3)
+	check(again, policy(3, 7*time.Minute), 2, 3)
+	check(again, policy(3, 7*time.Minute), 2, 3)
 	oftener := &Rollouts{Events: recorder, quiet: quietAtMost(time.Minute, time.Minute, 30*time.Second)}
-	look(oftener, policy(3, 7*time.Minute), 2, 3)
+	check(oftener, policy(3, 7*time.Minute), 2, 3)
 }

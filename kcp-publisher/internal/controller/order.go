@@ -124,12 +124,12 @@ func restingPollOf(poll time.Duration) time.Duration {
 // freshEnough returns how old the known report can be before the registry is read again. If there is something to
 // publish, the report can wait until the next pass, so that the bundles of the whole fleet take precedence. A requested
 // pass always reads the registry.
-func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, due bool) time.Duration {
+func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	poll := k.pollOf(kyma)
 	switch {
 	case plan.Requested(kyma) != "":
 		return 0
-	case due:
+	case isDue:
 		return 2 * max(poll, k.PollInterval)
 	}
 	return min(poll, k.PollInterval) / 2

@@ -49,14 +49,14 @@ func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 	named := func(name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: "kcp-system", Name: name}
 	}
-	look := func(runtime string) {
+	poll := func(runtime string) {
 		k.inOrder().Generic(t.Context(), event.GenericEvent{Object: notifiedOf(named(runtime), runtime)}, q)
 	}
-	look("before")
+	poll("before")
 	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.orderOf(kymaOf("polled"))},
 		ctrl.Request{NamespacedName: named("polled")})
-	look("after")
-	look("canary")
+	poll("after")
+	poll("canary")
 	k.inOrder().Generic(t.Context(), event.GenericEvent{Object: kymaOf("changed")}, q)
 	var got []string
 	for range 5 {
@@ -136,12 +136,12 @@ func TestUnchangedRolloutsKeepTheView(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 3)
 	w.kymas.Rollouts.lastReport = w.kymas.reports.lastReport
 	w.settle()
-	look := func() *plan.View {
+	poll := func() *plan.View {
 		_, err := w.kymas.Rollouts.Reconcile(quiet(t.Context()), ctrl.Request{})
 		w.must(err)
 		return w.kymas.Rollouts.View()
 	}
-	if before := look(); before == nil || look() != before {
+	if before := poll(); before == nil || poll() != before {
 		t.Error("another view is in use, and all Kymas are looked at again")
 	}
 }
@@ -151,7 +151,7 @@ func TestWorkStaysPendingUntilPublishedOrDeleted(t *testing.T) {
 	w.must(w.api.Delete(t.Context(), w.policy()))
 	w.settle()
 	request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: w.names[1]}}
-	look := func(place store.Store) {
+	poll := func(place store.Store) {
 		t.Helper()
 		w.now = w.now.Add(10 * w.kymas.PollInterval)
 		w.kymas.pendingAfter(request.NamespacedName, false)
@@ -162,18 +162,18 @@ func TestWorkStaysPendingUntilPublishedOrDeleted(t *testing.T) {
 	working := w.kymas.reports.place
 	away := asking(t, answers(http.StatusBadGateway)).place
 	w.kymas.backoff.ping = func(context.Context) error { return errors.New("away") }
-	look(away)
+	poll(away)
 	w.kymas.backoff.ping = nil
 	if !w.kymas.takePending(request.NamespacedName) {
 		t.Error("the registry was away, and the Kyma is not due any more")
 	}
 	w.now = w.now.Add(time.Hour)
-	look(working)
+	poll(working)
 	if w.kymas.takePending(request.NamespacedName) {
 		t.Error("it was looked at, and is due")
 	}
 	request.Name = "gone"
-	if look(working); w.kymas.takePending(request.NamespacedName) {
+	if poll(working); w.kymas.takePending(request.NamespacedName) {
 		t.Error("a Kyma that is gone is due")
 	}
 }

@@ -32,24 +32,24 @@ type Planner struct {
 	AgentPollInterval, ReportInterval time.Duration
 	// Announce informs the shards about the planned state of the control plane, and whether a rollout is active.
 	Announce func(ctx context.Context, state string, active bool) error
-	// Hearings returns a shard's last message with the times of its reports, or nil.
-	Hearings func(ctx context.Context, shard int) ([]byte, error)
+	// ReportTimes returns a shard's last message with the times of its reports, or nil.
+	ReportTimes func(ctx context.Context, shard int) ([]byte, error)
 	// MayWrite returns an error if this process has lost its lease.
 	MayWrite func() error
 	Now      func() time.Time
 	// TrustAuthors honors all settings of Kymas, whether or not the API server enforces who may set them.
 	TrustAuthors bool
 
-	rollouts Rollouts
-	trains   Trains
-	watchers Watchers
-	active   atomic.Bool
-	heard    atomic.Pointer[[]*shard.Hearings]
+	rollouts    Rollouts
+	trains      Trains
+	watchers    Watchers
+	active      atomic.Bool
+	reportTimes atomic.Pointer[[]*shard.ReportTimes]
 }
 
 // SetupPlanner adds the planner's controllers to the manager.
 func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
-	p.heard.Store(new(make([]*shard.Hearings, p.Shards)))
+	p.reportTimes.Store(new(make([]*shard.ReportTimes, p.Shards)))
 	if err := indexRuntimes(mgr); err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (p *Planner) announce(ctx context.Context, state string, active bool) error
 }
 
 func (p *Planner) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
-	return lastReportOf(kyma, (*p.heard.Load())[shard.Of(plan.Claimed(kyma), p.Shards)], p.Now())
+	return lastReportOf(kyma, (*p.reportTimes.Load())[shard.Of(plan.Claimed(kyma), p.Shards)], p.Now())
 }
 
 // Start reads the shards' messages while a rollout is active, until the context ends.
@@ -114,27 +114,27 @@ func (p *Planner) Start(ctx context.Context) error {
 // listen reads the shards' messages and triggers the rollouts if they contain news. The last message of an unreadable
 // shard stays valid.
 func (p *Planner) listen(ctx context.Context) {
-	before, isNew := *p.heard.Load(), false
-	next := make([]*shard.Hearings, p.Shards)
+	before, isNew := *p.reportTimes.Load(), false
+	next := make([]*shard.ReportTimes, p.Shards)
 	for n := range next {
 		next[n] = before[n]
-		data, err := p.Hearings(ctx, n)
+		data, err := p.ReportTimes(ctx, n)
 		if err != nil || data == nil {
 			continue
 		}
-		told, err := shard.DecodeHearings(data)
+		times, err := shard.DecodeReportTimes(data)
 		if err != nil {
 			ctrl.LoggerFrom(ctx).Error(err, "failed to read the times of a shard's reports", "shard", n)
 			continue
 		}
-		if before[n] == nil || !before[n].At.Equal(told.At) {
-			next[n], isNew = &told, true
+		if before[n] == nil || !before[n].At.Equal(times.At) {
+			next[n], isNew = &times, true
 		}
 	}
 	if !isNew {
 		return
 	}
-	p.heard.Store(&next)
+	p.reportTimes.Store(&next)
 	select {
 	case p.Catalog.moved <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
 	default: // a check is already pending

@@ -25,7 +25,7 @@ func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this
 		!equality.Semantic.DeepEqual(before.Status, kyma.Status):
 		return false
 	}
-	if k.Now().Sub(plan.Heard(kyma)) > plan.MaxUnnoted {
+	if k.Now().Sub(plan.LastReportTime(kyma)) > plan.MaxUnnoted {
 		return false // it was not recorded for so long that it may be silent
 	}
 	for _, c := range kyma.Status.Conditions {

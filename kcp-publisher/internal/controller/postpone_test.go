@@ -63,10 +63,10 @@ func atRest(t *testing.T, runtimes int) (*waves, *requests) {
 	})
 	w.restart()
 	for range 6 {
-		w.look()
+		w.poll()
 		w.agents()
 	}
-	w.look()
+	w.poll()
 	w.counts()
 	asked.taken()
 	return w, asked
@@ -83,18 +83,18 @@ func TestStartedPublisherMakesOneRequestPerIdleRuntime(t *testing.T) {
 	const runtimes = 6
 	w, asked := atRest(t, runtimes)
 	w.restart()
-	w.look()
+	w.poll()
 	wantAsked(t, "at the start", asked, map[string]int{"GET runtimes": runtimes})
-	w.look() // other causes for reconciling Kymas
+	w.poll() // other causes for reconciling Kymas
 	wantAsked(t, "at once again", asked, map[string]int{})
 	w.now = w.now.Add(restingPoll)
-	w.look()
+	w.poll()
 	wantAsked(t, "when a poll is due", asked, map[string]int{"GET reports": runtimes})
 	if _, patches := w.counts(); patches != 0 {
 		t.Errorf("a restart writes %d statuses", patches)
 	}
 	w.now = w.now.Add(w.kymas.PollInterval)
-	w.look()
+	w.poll()
 	wantAsked(t, "later", asked, map[string]int{"HEAD reports": runtimes})
 }
 
@@ -128,7 +128,7 @@ func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
 			w.restart()
 			c.change(w)
 			asked.taken()
-			w.look()
+			w.poll()
 			if got := asked.taken(); got["GET reports"] != c.reads {
 				t.Errorf("the registry is asked %v, want %d reports", got, c.reads)
 			}
@@ -275,12 +275,12 @@ func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	const runtimes = 3
 	w, asked := atRest(t, runtimes)
 	w.now = w.now.Add(2 * w.kymas.PollInterval)
-	w.look()
+	w.poll()
 	wantAsked(t, "nothing is new", asked, map[string]int{"HEAD reports": runtimes})
 	w.heartbeat(w.names[1])
 	w.now = w.now.Add(2 * w.kymas.PollInterval)
 	asked.taken()
-	w.look()
+	w.poll()
 	wantAsked(t, "a heartbeat", asked, map[string]int{"HEAD reports": runtimes, "GET reports": 1})
 	// Another Kyma of the same runtime invalidates no pass, but is still noticed.
 	other := kymaNamed("other", "other", w.now.Add(-24*time.Hour))

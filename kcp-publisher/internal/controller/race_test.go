@@ -134,8 +134,8 @@ type looker struct {
 	by      string // the key that signed the applied bundle
 }
 
-// look is one poll: the root, the bundle, and the root again if a newer one may have been published in between.
-func (l *looker) look(ctx context.Context, place store.Store) error {
+// poll is one poll: the root, the bundle, and the root again if a newer one may have been published in between.
+func (l *looker) poll(ctx context.Context, place store.Store) error {
 	if err := l.follow(ctx, place); err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 			for _, agent := range agents {
 				looking.Go(func() error {
 					for over.Err() == nil {
-						err := agent.look(looksUntil, r.place)
+						err := agent.poll(looksUntil, r.place)
 						if refused := refusal.Of(err); dropOld && refused != nil &&
 							refused.Reason == refusal.UnknownKey {
 							continue
@@ -255,7 +255,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 					marked, newest.Root.Version)
 			}
 			for _, agent := range agents {
-				if err := agent.look(t.Context(), r.place); err != nil || agent.root.Version != newest.Root.Version ||
+				if err := agent.poll(t.Context(), r.place); err != nil || agent.root.Version != newest.Root.Version ||
 					!signedBy(t, newest.Signer, agent.by) {
 					t.Errorf("%s follows root version %d and lives by a bundle of key %s: %v", agent.runtime,
 						agent.root.Version, agent.by, err)

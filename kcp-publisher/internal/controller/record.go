@@ -96,7 +96,7 @@ func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused
 		return refused, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 	}
 	if err == nil {
-		k.tell(was, after)
+		k.emit(was, after)
 		k.noteWritten(after, was, is)
 		k.Shard.wrote(was, after)
 	}

@@ -75,16 +75,16 @@ func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.
 // did not respond. A report that is refused, or that the registry does not return, only affects this runtime and is not
 // an error.
 func (r *reports) fetch(
-	ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, said *answer,
+	ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, reply *answer,
 ) (newest, before fleetstate.Report, err error) {
 	before = r.remembered(kyma)
 	notified := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified
 	r.begin()
-	if said == nil && before.Fresh(notified, fresh, r.now()) {
+	if reply == nil && before.Fresh(notified, fresh, r.now()) {
 		return before, before, nil
 	}
-	if said != nil {
-		notified = said.notified
+	if reply != nil {
+		notified = reply.notified
 	}
 	if last := before.Accepted; last != nil {
 		from.Known = last.Content
@@ -94,7 +94,7 @@ func (r *reports) fetch(
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
 		from.Known = digest.Digest(status.Observed.Report) // the API server accepted the resulting status
 	}
-	found, fetched, err := r.pull(ctx, from.Runtime, before.Digest, said)
+	found, fetched, err := r.pull(ctx, from.Runtime, before.Digest, reply)
 	if err != nil && store.Unavailable(err) {
 		return before, before, err
 	}
@@ -178,10 +178,10 @@ func (r *reports) past(at time.Time) time.Time {
 // pull reads the digest of the latest report unless it is known, and fetches the report if it is not the known one.
 // Without a known report, it fetches the report at once.
 func (r *reports) pull(
-	ctx context.Context, runtime string, known digest.Digest, said *answer,
+	ctx context.Context, runtime string, known digest.Digest, reply *answer,
 ) (digest.Digest, bundle.Fetched, error) {
-	if said != nil && (said.err != nil || said.digest == known) {
-		return said.digest, bundle.Fetched{}, said.err
+	if reply != nil && (reply.err != nil || reply.digest == known) {
+		return reply.digest, bundle.Fetched{}, reply.err
 	}
 	repository, err := r.place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
@@ -195,8 +195,8 @@ func (r *reports) pull(
 		return digest.FromBytes(fetched.Bytes), fetched, nil
 	}
 	var newest digest.Digest
-	if said != nil {
-		newest = said.digest
+	if reply != nil {
+		newest = reply.digest
 	} else if newest, err = store.Head(ctx, repository, bundle.TagLatest); err != nil || newest == known {
 		return newest, bundle.Fetched{}, err
 	}
@@ -221,16 +221,16 @@ func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 // fetchReport returns the latest report of a Kyma's runtime, and emits Events about changes in it. reports.fetch
 // documents said.
 func (k *Kymas) fetchReport(
-	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, said *answer,
+	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, reply *answer,
 ) (fleetstate.Report, error) {
 	from := rules.Reporter(kyma, k.Keys.tokens(), k.Now())
 	from.Content = k.checkReport
-	newest, before, err := k.reports.fetch(ctx, kyma, from, fresh, said)
+	newest, before, err := k.reports.fetch(ctx, kyma, from, fresh, reply)
 	if err != nil {
 		return newest, err
 	}
 	isNew := newest.Digest != before.Digest
-	if isNew && newest.Refused != nil && (before.Digest != "" || !toldRefused(kyma, newest.Refused)) {
+	if isNew && newest.Refused != nil && (before.Digest != "" || !showsRefusal(kyma, newest.Refused)) {
 		reportsRefused.WithLabelValues(string(newest.Refused.Reason)).Inc()
 		k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused, "Ingest", "%s",
 			noted(fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused)))
@@ -270,14 +270,14 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	if before == nil && isRecorded(kyma, after) {
 		return // this process has just started, and the previous one announced it
 	}
-	told := map[string]bool{}
+	warned := map[string]bool{}
 	if before != nil {
 		for _, r := range before.Refused {
-			told[r.Digest.String()+string(r.Reason)] = true
+			warned[r.Digest.String()+string(r.Reason)] = true
 		}
 	}
 	for _, r := range after.Refused {
-		if !told[r.Digest.String()+string(r.Reason)] {
+		if !warned[r.Digest.String()+string(r.Reason)] {
 			// The registry does not hold the pushed bundle: read it again, and replace it.
 			k.published(kyma).Recheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()

@@ -78,7 +78,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		}
 		return blob
 	}
-	look := func(lies bundle.Blob) (got judged, wrote bool) {
+	poll := func(lies bundle.Blob) (got judged, wrote bool) {
 		t.Helper()
 		if err := store.PushReport(t.Context(), place, "one", lies); err != nil {
 			t.Fatal(err)
@@ -136,7 +136,8 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 				t.Errorf("%s, before it is looked for: %+v", step.what, got)
 			}
 		}
-		if got, wrote := look(step.lies); got.refused != step.want.refused || !got.heard.Equal(step.want.heard) ||
+		if got, wrote := poll(step.lies); got.refused != step.want.refused ||
+			!got.lastReport.Equal(step.want.lastReport) ||
 			wrote != step.writes {
 			t.Errorf("%s: got %+v, written %v, want %+v, %v", step.what, got, wrote, step.want, step.writes)
 		}
@@ -199,8 +200,8 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 
 // judged is the result for a report: whether it was refused, and the time of the runtime's last report.
 type judged struct {
-	refused bool
-	heard   time.Time
+	refused    bool
+	lastReport time.Time
 }
 
 // TestReportCountsOnceItsContentIsRecorded exists because a rollout that knows the time of a report, but not its
@@ -216,7 +217,7 @@ func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 		Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)},
 	}
 	r.remember(kyma, fleetstate.Report{Accepted: &newest, Arrived: noon.Add(later)})
-	given := func(state v1beta2.State) {
+	record := func(state v1beta2.State) {
 		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{
 			Versions: map[string]string{"keda": "1.1.0"}, Given: map[string]v1beta2.GivenVersion{
 				"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon), State: state},
@@ -251,12 +252,12 @@ func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 		return rollout.Plan("keda-regular-1", spec, status, seen.Runtimes,
 			rollout.Situation{Channel: "1.1.0", Now: noon.Add(later)}).Status
 	}
-	given("")
+	record("")
 	if got := stands().Waves[0]; got.InFlight != 1 || got.Failed != 0 || got.Deferred != 0 {
 		t.Errorf("a rollout, before it is told: %+v", got)
 	}
 	ingest.Remember(&kyma.Status, newest, "key", "thumbprint", noon.Add(later))
-	given(v1beta2.StateReady)
+	record(v1beta2.StateReady)
 	if got := r.lastReport(kyma); !got.At.Equal(noon.Add(later)) || !got.Possible.IsZero() {
 		t.Errorf("once it is told: %+v", got)
 	}

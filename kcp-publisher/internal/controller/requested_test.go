@@ -37,7 +37,7 @@ func TestRequestedPassReadsEverythingAgain(t *testing.T) {
 		w.must(err)
 		return found
 	}
-	look := func() *v1beta2.Kyma {
+	poll := func() *v1beta2.Kyma {
 		t.Helper()
 		_, err := w.kymas.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
 		w.must(err)
@@ -47,21 +47,21 @@ func TestRequestedPassReadsEverythingAgain(t *testing.T) {
 	}
 	asked := func() bool { return w.kymas.fleet.Get(key).Report.Asked.Equal(w.now) }
 
-	look()
+	poll()
 	w.now = w.now.Add(w.kymas.PollInterval / 10)
-	kyma := look()
+	kyma := poll()
 	if asked() || there() == newest || newest == "" {
 		t.Fatalf("the registry was asked again at once: the report %t, the bundle is %s", asked(), there())
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
-	look() // a push is announced afterwards
-	if kyma = look(); !asked() || there() == older.Descriptor.Digest || kyma.Status.LastHandledReconcileAt != "now" {
+	poll() // a push is announced afterwards
+	if kyma = poll(); !asked() || there() == older.Descriptor.Digest || kyma.Status.LastHandledReconcileAt != "now" {
 		t.Errorf("asked for the report: %t, the bundle is %s, handled %q", asked(), there(),
 			kyma.Status.LastHandledReconcileAt)
 	}
 	w.now = w.now.Add(w.kymas.PollInterval / 10)
-	if look(); asked() {
+	if poll(); asked() {
 		t.Error("a request that was handled asks the registry again")
 	}
 }
@@ -78,7 +78,7 @@ func TestRequestedPassIgnoresTheRegistryBackoff(t *testing.T) {
 	_, err := w.kymas.Reconcile(quiet(t.Context()), request)
 	w.must(err)
 	w.kymas.reports.place, w.kymas.backoff.ping = working, nil
-	look := func() *v1beta2.Kyma {
+	poll := func() *v1beta2.Kyma {
 		t.Helper()
 		_, err := w.kymas.Reconcile(quiet(t.Context()), request)
 		w.must(err)
@@ -86,13 +86,13 @@ func TestRequestedPassIgnoresTheRegistryBackoff(t *testing.T) {
 		w.must(w.api.Get(t.Context(), key, kyma))
 		return kyma
 	}
-	kyma := look()
+	kyma := poll()
 	if w.kymas.fleet.Get(key).Report.Asked.Equal(w.now) || w.kymas.backoff.wait(key, w.now) == 0 {
 		t.Fatal("the publisher does not wait for the registry")
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
-	if kyma = look(); kyma.Status.LastHandledReconcileAt != "now" || w.kymas.backoff.wait(key, w.now) != 0 {
+	if kyma = poll(); kyma.Status.LastHandledReconcileAt != "now" || w.kymas.backoff.wait(key, w.now) != 0 {
 		t.Errorf("handled %q, and the publisher waits for %s", kyma.Status.LastHandledReconcileAt,
 			w.kymas.backoff.wait(key, w.now))
 	}

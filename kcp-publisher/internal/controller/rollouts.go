@@ -27,8 +27,8 @@ type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
-	// Interval is the time between two evaluations of an active rollout without events, because soak times and deadlines
-	// pass.
+	// Interval is the time between two evaluations of an active rollout without events, because soak times and
+	// deadlines pass.
 	Interval time.Duration
 	Now      func() time.Time
 
@@ -45,7 +45,7 @@ type Rollouts struct {
 	// members and looked (the checked policy generations, nil before the first check) belong to Reconcile, which runs
 	// once at a time.
 	members plan.MemberCache
-	looked  map[types.UID]int64
+	checked map[types.UID]int64
 }
 
 const (
@@ -115,7 +115,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 				Active: r.shard.active(),
 			}
 		} else {
-			round = rollout.Look(policies.Items, rollouts.Items, tracks, r.Now())
+			round = rollout.NextRound(policies.Items, rollouts.Items, tracks, r.Now())
 		}
 	}
 	if err := r.write(ctx, round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {

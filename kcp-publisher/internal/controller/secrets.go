@@ -81,7 +81,7 @@ func (k *Kymas) noteAddressee(ctx context.Context, secret *corev1.Secret, known 
 		k.unaddressed.Delete(subject)
 		return
 	}
-	if before, told := k.unaddressed.Swap(subject, runtime); told && before == runtime {
+	if before, isKnown := k.unaddressed.Swap(subject, runtime); isKnown && before == runtime {
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info("a Secret is for an unknown runtime and is not delivered: correct its label "+

@@ -34,7 +34,7 @@ func settledUntil(
 		return time.Time{}
 	}
 	until := now.Add(min(settlesFor*interval, max(interval, settlesAtMost)))
-	changes := []time.Time{plan.Heard(after).Add(facts.Silence), ingest.NotedUntil(before.Status)}
+	changes := []time.Time{plan.LastReportTime(after).Add(facts.Silence), ingest.NotedUntil(before.Status)}
 	if taken := ingest.TakenUntil(after.Status, facts.Silence); now.Before(taken) {
 		changes = append(changes, taken)
 	}

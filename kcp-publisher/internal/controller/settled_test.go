@@ -20,9 +20,10 @@ import (
 func TestPassWithPendingWorkIsNotSettled(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	kyma := func() *v1beta2.Kyma {
-		heard := metav1.NewTime(now.Add(-time.Minute))
+		reportedAt := metav1.NewTime(now.Add(-time.Minute))
 		k := &v1beta2.Kyma{}
-		k.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Time: heard, Heard: &heard}}
+		k.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Time: reportedAt,
+			Heard: &reportedAt}}
 		k.Status.Conditions = []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: metav1.ConditionTrue}}
 		return k
 	}

@@ -90,7 +90,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		return err
 	}
 	if kymas.Shard != nil {
-		if err := mgr.Add(hearings{kymas}); err != nil {
+		if err := mgr.Add(reportTimesSender{kymas}); err != nil {
 			return err
 		}
 	}
@@ -119,10 +119,10 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		}
 	}
 	// The publisher itself changes the status; users change spec, labels and annotations.
-	said := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
+	changes := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
 		predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
-		For(&v1beta2.Kyma{}, builder.WithPredicates(said)).
+		For(&v1beta2.Kyma{}, builder.WithPredicates(changes)).
 		WatchesRawSource(source.Channel(changed, kymas.inOrder())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
 	if kymas.SecretsNamespace != "" {

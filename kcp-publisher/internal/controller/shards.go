@@ -19,8 +19,8 @@ type Shard struct {
 	Number, Count int
 	// Announced returns the planner's announcement. known is false if it may be outdated.
 	Announced func() (announced shard.Announcement, known bool)
-	// Tell sends the times of reports to the planner.
-	Tell HearingsWriter
+	// SendReportTimes sends the times of reports to the planner.
+	SendReportTimes ReportTimesWriter
 
 	fleet *fleetstate.Fleet
 

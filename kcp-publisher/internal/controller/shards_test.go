@@ -91,43 +91,44 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	}}
 	r := newReports(store.NewMemory(), func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	at := now.Add(-time.Minute)
-	told := func(says string) *shard.Hearings {
+	times := func(content string) *shard.ReportTimes {
 		accepted := bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Sequence: 2, Time: at}}
-		accepted.Content = digest.Digest(says)
+		accepted.Content = digest.Digest(content)
 		r.remember(kyma, fleetstate.Report{Accepted: &accepted, Arrived: at})
-		data, err := r.hearings().Encode()
+		data, err := r.times().Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := shard.DecodeHearings(data)
+		h, err := shard.DecodeReportTimes(data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return &h
 	}
 	for name, c := range map[string]struct {
-		told *shard.Hearings
-		now  time.Time
-		want silence.LastReport
+		times *shard.ReportTimes
+		now   time.Time
+		want  silence.LastReport
 	}{
 		"nothing was told":                  {nil, now, silence.LastReport{At: noon, Possible: now}},
-		"it said nothing new":               {told(content("0a")), now, silence.LastReport{At: at}},
-		"what it said is not in its status": {told(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
+		"it said nothing new":               {times(content("0a")), now, silence.LastReport{At: at}},
+		"what it said is not in its status": {times(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
 		"the shard has told nothing for long": {
-			told(content("0a")), now.Add(time.Hour), silence.LastReport{At: at, Possible: now.Add(time.Hour)},
+			times(content("0a")), now.Add(time.Hour), silence.LastReport{At: at, Possible: now.Add(time.Hour)},
 		},
 		"the shard has not looked for it yet": {
-			&shard.Hearings{At: now, Began: now.Add(-time.Second)}, now, silence.LastReport{
+			&shard.ReportTimes{At: now, Began: now.Add(-time.Second)}, now, silence.LastReport{
 				At: noon, Possible: now.Add(-time.Second),
 			},
 		},
 		"what was told is older than is noted": {
-			&shard.Hearings{At: now, Began: now,
-				Kymas: map[string]shard.Heard{"one": shard.NewHeard(noon.Add(-time.Hour), noon.Add(-time.Hour),
+			&shard.ReportTimes{At: now, Began: now,
+				Kymas: map[string]shard.ReportTime{"one": shard.NewReportTime(noon.Add(-time.Hour),
+					noon.Add(-time.Hour),
 					content("0a"))}}, now, silence.LastReport{At: noon},
 		},
 	} {
-		got := lastReportOf(kyma, c.told, c.now)
+		got := lastReportOf(kyma, c.times, c.now)
 		if !got.At.Equal(c.want.At) || !got.Possible.Equal(c.want.Possible) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}

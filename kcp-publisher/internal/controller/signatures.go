@@ -42,14 +42,14 @@ func (s *SignatureKeys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("signatures")
 	tick := time.NewTicker(max(s.Interval, time.Second))
 	defer tick.Stop()
-	told := ""
+	lastError := ""
 	for {
 		err := s.follow(ctx, log)
-		if text := fmt.Sprint(err); err != nil && text != told && ctx.Err() == nil {
+		if text := fmt.Sprint(err); err != nil && text != lastError && ctx.Err() == nil {
 			log.Error(err, "failed to load the signature policy, continuing with the previous one")
-			told = text
+			lastError = text
 		} else if err == nil {
-			told = ""
+			lastError = ""
 		}
 		select {
 		case <-ctx.Done():

@@ -160,8 +160,8 @@ func (w *waves) restart() {
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }
 
-// look reconciles everything once, including every Kyma.
-func (w *waves) look() {
+// poll reconciles everything once, including every Kyma.
+func (w *waves) poll() {
 	ctx := quiet(w.Context())
 	_, err := w.kymas.Catalog.Reconcile(ctx, ctrl.Request{})
 	w.must(err)
@@ -170,7 +170,7 @@ func (w *waves) look() {
 		w.must(err)
 	}
 	for _, name := range w.names {
-		for again, looks := true, 0; again && looks < 5; looks++ {
+		for again, count := true, 0; again && count < 5; count++ {
 			result, err := w.kymas.Reconcile(ctx, ctrl.Request{
 				NamespacedName: client.ObjectKey{Namespace: "kcp-system", Name: name},
 			})
@@ -278,7 +278,7 @@ func (w *waves) rollout() *fleet.Rollout {
 // settle runs publisher and runtimes in turn until nothing changes.
 func (w *waves) settle() {
 	for range 12 {
-		w.look()
+		w.poll()
 		w.agents()
 	}
 }
@@ -288,14 +288,14 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), runtimes)
 	w.settle()
 	w.counts()
-	w.look()
+	w.poll()
 	if _, patches := w.counts(); patches != 0 {
 		t.Fatalf("a fleet at rest writes %d statuses", patches)
 	}
 	w.promote("1.1.0")
 	total, written := 0, 0
 	for _, want := range []int{1, 4, 35} {
-		w.look()
+		w.poll()
 		w.agents()
 		pushes, patches := w.counts()
 		if pushes != want {
@@ -305,7 +305,7 @@ func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
 		if limit := 2 * total; written > limit {
 			t.Errorf("%d statuses are written for %d bundles", written, total)
 		}
-		w.look() // reads the reports, and the planner sees the wave proven
+		w.poll() // reads the reports, and the planner sees the wave proven
 		if want == 1 {
 			w.wantHeldRuntimesUnwritten()
 		}
@@ -350,7 +350,7 @@ func TestRuntimeGetsAllowedVersionsDespiteRolloutEdits(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, history))
 		w := newWaves(t, s, 8)
 		w.settle()
-		version, told := 0, []string{}
+		version, messages := 0, []string{}
 		change := func(what func(*fleet.RolloutSpec)) func() {
 			return func() {
 				if r := w.rollout(); r != nil {
@@ -359,7 +359,7 @@ func TestRuntimeGetsAllowedVersionsDespiteRolloutEdits(t *testing.T) {
 				}
 			}
 		}
-		turns := []turn{
+		possible := []turn{
 			{2, "a promotion", func() { version = min(version+1, len(s.versions)-1); w.promote(s.versions[version]) }},
 			{1, "the channel goes back", func() {
 				// After the end of a rollout that is a downgrade, which no runtime follows.
@@ -374,23 +374,23 @@ func TestRuntimeGetsAllowedVersionsDespiteRolloutEdits(t *testing.T) {
 			{1, "abort", change(func(r *fleet.RolloutSpec) { r.Abort = true })},
 			{1, "undo", change(func(r *fleet.RolloutSpec) { r.Undo = true })},
 			{2, "a restart", w.restart},
-			{6, "the publisher looks", w.look},
+			{6, "the publisher looks", w.poll},
 			{6, "runtimes look", w.agents},
 		}
 		for range 40 {
-			next := drawn(random, turns)
-			told = append(told, next.name)
+			next := drawn(random, possible)
+			messages = append(messages, next.name)
 			next.take()
 		}
 		w.settle()
 		w.counts()
-		w.look()
+		w.poll()
 		w.agents()
 		if pushes, patches := w.counts(); pushes != 0 || patches != 0 {
 			t.Errorf("at rest %d bundles are pushed and %d statuses written", pushes, patches)
 		}
 		if t.Failed() {
-			t.Fatalf("history %d of seed %d: %v", history, seed, told)
+			t.Fatalf("history %d of seed %d: %v", history, seed, messages)
 		}
 	}
 }

@@ -35,17 +35,17 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, 
 	limited, cancel := context.WithTimeout(ctx, rendererTimeout)
 	defer cancel()
 	child := exec.CommandContext(limited, r.Program, "used-images")
-	said, complaint := &bounded.Buffer{MaxBytes: airgap.MaxUsedAnswerBytes, Full: cancel},
+	output, complaint := &bounded.Buffer{MaxBytes: airgap.MaxUsedAnswerBytes, Full: cancel},
 		&bounded.Buffer{MaxBytes: maxComplaintBytes}
-	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(question), said, complaint
+	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(question), output, complaint
 	child.Env = []string{}
 	child.WaitDelay = time.Second
 	err = child.Run()
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case said.Overflowed():
-		return nil, fmt.Errorf("%s wrote more than %d bytes", r.Program, said.MaxBytes)
+	case output.Overflowed():
+		return nil, fmt.Errorf("%s wrote more than %d bytes", r.Program, output.MaxBytes)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("%s took longer than %s and was stopped", r.Program, rendererTimeout)
 	case strings.Contains(complaint.String(), `unknown command "used-images"`):
@@ -56,7 +56,7 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedQuestion) ([]string, 
 		return nil, fmt.Errorf("%s: %w: %q", r.Program, err, first)
 	}
 	var answer airgap.UsedAnswer
-	if err := json.Unmarshal(said.Bytes(), &answer); err != nil {
+	if err := json.Unmarshal(output.Bytes(), &answer); err != nil {
 		return nil, fmt.Errorf("%s: read its output: %w", r.Program, err)
 	}
 	if answer.Refused != "" {

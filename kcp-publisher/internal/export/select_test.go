@@ -98,12 +98,12 @@ func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 				t.Fatalf("%s is exported although all runtimes have it", d)
 			}
 		}
-		told := int64(0)
+		count := int64(0)
 		for _, entry := range parcel.Contents {
-			told += entry.SizeBytes
+			count += entry.SizeBytes
 		}
-		if told != parcel.Layout.SizeBytes() {
-			t.Fatalf("the table says %d bytes, the file has %d", told, parcel.Layout.SizeBytes())
+		if count != parcel.Layout.SizeBytes() {
+			t.Fatalf("the table says %d bytes, the file has %d", count, parcel.Layout.SizeBytes())
 		}
 	}
 }

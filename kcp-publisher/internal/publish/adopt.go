@@ -28,27 +28,27 @@ func (p *Publisher) adopt(
 		(r == nil || r.Sequence <= known.Predicate.Sequence && r.Epoch <= known.Predicate.Epoch) {
 		return plan.Adopted{Last: known, Keep: true}, false, nil
 	}
-	stored, looked, err := p.stored(ctx, runtime.ID, keys, known)
+	stored, isRead, err := p.stored(ctx, runtime.ID, keys, known)
 	if err != nil {
 		return plan.Adopted{}, false, fmt.Errorf("read the last bundle of runtime %s: %w", runtime.ID, err)
 	}
 	adopted = plan.Adopt(known, runtime.Remembered, stored, keys.Root, now)
 	var at time.Time
 	switch {
-	case adopted.Deviation == nil && looked:
+	case adopted.Deviation == nil && isRead:
 		at = now
 	case adopted.Deviation == nil:
 		at = now.Add(-rand.N(p.Recheck)) // spreads the checks of a fleet over time
 	}
 	record.published(adopted.Kept(), stored.Digest, at)
-	return adopted, adopted.Deviation == nil && adopted.Keep && looked, nil
+	return adopted, adopted.Deviation == nil && adopted.Keep && isRead, nil
 }
 
 // stored returns the bundle in the registry. For the already known bundle it only checks that all parts exist. A new
-// process fetches documents that many bundles share only once. looked is true if this bundle's documents were checked.
+// process fetches documents that many bundles share only once. isRead is true if this bundle's documents were checked.
 func (p *Publisher) stored(
 	ctx context.Context, runtime string, keys *Keys, known *plan.Published,
-) (stored plan.Stored, looked bool, err error) {
+) (stored plan.Stored, isRead bool, err error) {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return plan.Stored{}, false, err

@@ -113,7 +113,7 @@ func TestContentsAreNotReadAtEveryPass(t *testing.T) {
 	})
 	place := &asked{Store: p.Place}
 	p.Place = place
-	look := func(ref resolve.Ref) (resolve.Content, int) {
+	fetch := func(ref resolve.Ref) (resolve.Content, int) {
 		t.Helper()
 		before := place.times
 		contents, _, _, err := p.contents(t.Context(), []resolve.Need{{Ref: ref}})
@@ -123,26 +123,26 @@ func TestContentsAreNotReadAtEveryPass(t *testing.T) {
 		return contents[ref], place.times - before
 	}
 	ref := resolve.Ref{Component: name, Version: "1.0.0"}
-	first, requests := look(ref)
+	first, requests := fetch(ref)
 	if first.Err != nil || requests == 0 || first.Install.Digest == "" {
 		t.Fatalf("%d requests, got %+v", requests, first)
 	}
-	if again, requests := look(ref); requests != 0 || again.Install.Digest != first.Install.Digest {
+	if again, requests := fetch(ref); requests != 0 || again.Install.Digest != first.Install.Digest {
 		t.Errorf("%d requests for fresh results, got %+v", requests, again)
 	}
 	f.now = f.now.Add(contentLife)
-	if _, requests := look(ref); requests == 0 {
+	if _, requests := fetch(ref); requests == 0 {
 		t.Error("nobody looks whether it is still there")
 	}
 	p.Components.Recheck()
-	if _, requests := look(ref); requests == 0 {
+	if _, requests := fetch(ref); requests == 0 {
 		t.Error("it is used although it has to be verified again")
 	}
 	f.now = f.now.Add(-time.Hour)
-	if _, requests := look(ref); requests == 0 {
+	if _, requests := fetch(ref); requests == 0 {
 		t.Error("a clock that was set back keeps it")
 	}
-	if other, _ := look(resolve.Ref{Component: name, Version: "2.0.0"}); other.Err == nil {
+	if other, _ := fetch(resolve.Ref{Component: name, Version: "2.0.0"}); other.Err == nil {
 		t.Errorf("another version is %+v", other)
 	}
 }
@@ -154,7 +154,7 @@ func TestEqualRequestsShareOneContentLookup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := func(asked string) time.Time {
+	poll := func(asked string) time.Time {
 		t.Helper()
 		needed, err := p.needed(t.Context(), keyFor(asked), resolve.Request{}, snapshot)
 		if err != nil {
@@ -162,20 +162,20 @@ func TestEqualRequestsShareOneContentLookup(t *testing.T) {
 		}
 		return needed.at
 	}
-	first := look("one")
+	first := poll("one")
 	f.now = f.now.Add(contentLife / 2)
-	if again := look("one"); !again.Equal(first) {
+	if again := poll("one"); !again.Equal(first) {
 		t.Error("a fresh result is looked up again")
 	}
-	if other := look("two"); !other.Equal(f.now) {
+	if other := poll("two"); !other.Equal(f.now) {
 		t.Error("another request gets the result of the first")
 	}
 	p.Components.Recheck()
-	if again := look("one"); !again.Equal(f.now) {
+	if again := poll("one"); !again.Equal(f.now) {
 		t.Error("it is used although it has to be verified again")
 	}
 	f.now = f.now.Add(contentLife)
-	if again := look("one"); !again.Equal(f.now) {
+	if again := poll("one"); !again.Equal(f.now) {
 		t.Error("nobody looks whether it is still there")
 	}
 }

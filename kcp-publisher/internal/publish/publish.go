@@ -208,8 +208,8 @@ func (p *Publisher) Rests(
 	if err := p.keepShared(ctx, d.outcome.Checked, d.resolved.documents); err != nil {
 		return false, err
 	}
-	told := len(d.outcome.Problems) + len(d.outcome.Remarks) + len(d.outcome.LeftOut) + len(d.outcome.Removals.Held)
-	return told == 0 && !d.adopted.Unrecorded(runtime.Remembered) && d.outcome.SecretsError == nil, nil
+	notes := len(d.outcome.Problems) + len(d.outcome.Remarks) + len(d.outcome.LeftOut) + len(d.outcome.Removals.Held)
+	return notes == 0 && !d.adopted.Unrecorded(runtime.Remembered) && d.outcome.SecretsError == nil, nil
 }
 
 func (p *Publisher) try(

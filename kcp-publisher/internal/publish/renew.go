@@ -29,8 +29,8 @@ func (p *Publisher) Renew(
 	if last == nil || adopted.Deviation != nil || adopted.Unrecorded(runtime.Remembered) {
 		return last, false, nil
 	}
-	next, due := plan.Renewal(adopted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
-	if !due {
+	next, needed := plan.Renewal(adopted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
+	if !needed {
 		return last, false, nil
 	}
 	documents, err := p.documentsOf(ctx, runtime.ID, last)

@@ -24,7 +24,7 @@ func TestBundleListsSecretsAndRemovals(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := identity.Recipient().String()
-	said := func(secrets ...bundle.RuntimeSecret) *plan.Published {
+	published := func(secrets ...bundle.RuntimeSecret) *plan.Published {
 		sealed, err := (bundle.Secrets{Secrets: secrets}).Seal("one", to)
 		if err != nil {
 			t.Fatal(err)
@@ -49,10 +49,11 @@ func TestBundleListsSecretsAndRemovals(t *testing.T) {
 			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, "",
 		},
 		"equal Secrets are not sealed anew": {
-			said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "",
+			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "",
 		},
 		"another content is": {
-			said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("keda", "login", "2")}}, nil,
+			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("keda", "login", "2")}},
+			nil,
 			[]string{"login"}, nil, "",
 		},
 		"a module that nobody asks for has none": {
@@ -64,31 +65,32 @@ func TestBundleListsSecretsAndRemovals(t *testing.T) {
 			func(r *plan.Runtime) { r.Installed = []string{"nats"} }, []string{"login"}, nil, "",
 		},
 		"a deleted Secret is announced": {
-			said(keda, all),
+			published(keda, all),
 			&plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all},
 				Known: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"},
 			[]string{"kyma-system/login"}, "",
 		},
 		"an unknown Secret is not announced": {
-			said(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil,
+			published(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil,
+			[]string{"pull"}, nil,
 			"",
 		},
-		"no Secret is announced":         {said(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
-		"a silent runtime gets the same": {said(keda), nil, nil, nil, nil, ""},
+		"no Secret is announced":         {published(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"a silent runtime gets the same": {published(keda), nil, nil, nil, nil, ""},
 		"one that is let go is, too": {
-			said(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}},
+			published(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}},
 			func(r *plan.Runtime) { r.Deleting = true }, nil, nil, "",
 		},
 		"an agent that is too old": {
 			nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "upgrade the agent",
 		},
 		"one that is too large costs only itself": {
-			said(keda),
+			published(keda),
 			&plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge, all},
 				Known: []string{"kyma-system/huge"}}, nil, []string{"login", "pull"}, nil, "secret kyma-system/huge: ",
 		},
 		"nothing but too much changes nothing": {
-			said(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{huge}}, nil, nil, nil,
+			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{huge}}, nil, nil, nil,
 			"make it smaller",
 		},
 	} {

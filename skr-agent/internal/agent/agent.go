@@ -108,8 +108,8 @@ type Agent struct {
 	resumed  bool
 	// request is the pending certificate request, "" if none is needed.
 	request string
-	// unread reports that the last poll failed: the registry was unreadable, its bundle was refused, or the bundle could
-	// not be stored. notKept is the error of storing it.
+	// unread reports that the last poll failed: the registry was unreadable, its bundle was refused, or the bundle
+	// could not be stored. notKept is the error of storing it.
 	unread  bool
 	notKept error
 	outage  outage
@@ -182,7 +182,7 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	now := a.Now()
 	polled := a.notified.Swap(false) || !now.Before(a.nextPoll)
 	if polled {
-		a.lookForTwin(ctx, log, true)
+		a.checkForTwin(ctx, log, true)
 		a.poll(ctx, log)
 		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))
 	}

@@ -41,10 +41,10 @@ func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 	failed := sent.after("second", noon.Add(10*time.Minute), errors.New("registry is down"))
 	require.Equal(t, "first", failed.sent, "an undelivered report is still pending")
 	for name, c := range map[string]struct {
-		before delivery
-		said   string
-		now    time.Time
-		want   bool
+		before  delivery
+		message string
+		now     time.Time
+		want    bool
 	}{
 		"nothing was ever sent":         {delivery{}, "first", noon, true},
 		"nothing new":                   {sent, "first", noon.Add(59 * time.Minute), false},
@@ -54,7 +54,7 @@ func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 		"changes do not hurry retries":  {failed, "third", noon.Add(10*time.Minute + time.Second), false},
 		"the next poll after it failed": {failed, "second", noon.Add(11 * time.Minute), true},
 	} {
-		require.Equal(t, c.want, c.before.isNeeded(c.said, c.now, interval, poll), name)
+		require.Equal(t, c.want, c.before.isNeeded(c.message, c.now, interval, poll), name)
 	}
 	require.False(t, failed.after("second", noon, nil).down)
 }

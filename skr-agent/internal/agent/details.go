@@ -36,7 +36,7 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 	}
 	ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
 	defer cancel()
-	next, all, now, looks := map[string]inspected{}, map[string]*bundle.ModuleDetails{}, a.Now(), 0
+	next, all, now, reads := map[string]inspected{}, map[string]*bundle.ModuleDetails{}, a.Now(), 0
 	for i := range manifests {
 		m := &manifests[i]
 		if m.Status.State == v1beta2.StateReady && !slices.Contains(wanted, bundle.DetailObjects) {
@@ -44,8 +44,8 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 		}
 		known := a.details[m.Name]
 		of := fmt.Sprint(m.UID, m.Generation, m.Status.State, m.DeletionTimestamp.IsZero(), wanted)
-		if (known.of != of || now.Sub(known.at) >= detailsInterval) && looks < maxInspected && ctx.Err() == nil {
-			looks++
+		if (known.of != of || now.Sub(known.at) >= detailsInterval) && reads < maxInspected && ctx.Err() == nil {
+			reads++
 			known = known.after(of, now, a.Inspect(ctx, m, wanted))
 		}
 		if known.details != nil {

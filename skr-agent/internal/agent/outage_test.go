@@ -10,9 +10,9 @@ func TestOutageEmitsOneEventForItsStartAndEnd(t *testing.T) {
 	down, start := errors.New("connection refused"), time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	var o outage
 	for i, step := range []struct {
-		after time.Duration
-		err   error
-		tell  bool
+		after  time.Duration
+		err    error
+		report bool
 	}{
 		{0, nil, false},
 		{time.Minute, down, true},
@@ -23,9 +23,10 @@ func TestOutageEmitsOneEventForItsStartAndEnd(t *testing.T) {
 		{6 * time.Minute, down, true},
 		{7 * time.Minute, nil, true},
 	} {
-		var tell bool
-		if o, tell = o.next(step.err, start.Add(step.after)); tell != step.tell || (o.why != "") != (step.err != nil) {
-			t.Errorf("step %d: emits %t, %+v", i, tell, o)
+		var report bool
+		if o, report = o.next(step.err, start.Add(step.after)); report != step.report ||
+			(o.why != "") != (step.err != nil) {
+			t.Errorf("step %d: emits %t, %+v", i, report, o)
 		}
 		if i == 2 && o.why != "connection refused" {
 			t.Errorf("the reason changes with each poll: %q", o.why)

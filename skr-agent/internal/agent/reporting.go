@@ -32,7 +32,7 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 		return
 	}
 	a.resume(ctx)
-	a.lookForTwin(ctx, log, false)
+	a.checkForTwin(ctx, log, false)
 	next.Twin = a.twins.twin
 	a.sequence = a.nextSequence()
 	next.Sequence, next.Time, next.Follows = a.sequence, now.UTC().Truncate(time.Second), a.twins.own

@@ -92,7 +92,7 @@ func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 		require.NoError(t, err)
 		fetched, err := store.Fetch(t.Context(), repository, bundle.TagLatest)
 		require.NoError(t, err)
-		said, err := bundle.VerifyReport(
+		accepted, err := bundle.VerifyReport(
 			fetched,
 			bundle.Reporter{
 				Runtime:      trusttest.Runtime,
@@ -106,10 +106,10 @@ func TestReportsAreAcceptedAfterTheClockWasSet(t *testing.T) {
 			continue
 		}
 		require.NoError(t, err, "with a clock that is wrong by %s", clock.by)
-		require.Greater(t, said.Sequence, last, "with a clock that is wrong by %s", clock.by)
-		require.WithinDuration(t, now, said.Time, time.Second,
+		require.Greater(t, accepted.Sequence, last, "with a clock that is wrong by %s", clock.by)
+		require.WithinDuration(t, now, accepted.Time, time.Second,
 			"its time is that of the runtime's clock, which people are told of")
-		last = said.Sequence
+		last = accepted.Sequence
 	}
 }
 
@@ -153,14 +153,14 @@ func TestReportsAreAcceptedAfterTheRegistryLostOne(t *testing.T) {
 				return fetched
 			}
 			verified := func(last int64) bundle.AcceptedReport {
-				said, err := bundle.VerifyReport(
+				accepted, err := bundle.VerifyReport(
 					newest(),
 					bundle.Reporter{
 						Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: trusttest.Now.Add(time.Hour),
 					},
 				)
 				require.NoError(t, err)
-				return said
+				return accepted
 			}
 			started().report(t.Context(), logr.Discard(), report.Facts{})
 			older := newest()

@@ -100,7 +100,7 @@ func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
 	old, lost, written := digest.FromString("old"), digest.FromString("lost"), digest.FromString("written")
 	a.kept, a.unpruned = map[digest.Digest]bool{old: true}, true
 	a.staging = a.Puller.Stage(bundle.DesiredState{}, nil)
-	look := func() bool {
+	poll := func() bool {
 		t.Helper()
 		_, contents, _ := a.changes.take()
 		postponed, err := a.recheck(t.Context(), logr.Discard(), contents)
@@ -111,14 +111,14 @@ func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
 	a.changes.noteContents([]digest.Digest{lost, written}, false)
 	a.staged = "these"
 	for range 2 {
-		require.True(t, look())
+		require.True(t, poll())
 		require.Equal(t, map[digest.Digest]bool{lost: true}, a.changes.contents, "the agent itself wrote the other")
 	}
 	a.kept, a.unpruned, a.staging = map[digest.Digest]bool{lost: true, written: true}, false, nil
-	require.False(t, look())
+	require.False(t, poll())
 	require.Empty(t, a.staged, "it is fetched again")
 	a.changes.noteContents([]digest.Digest{old}, true)
-	require.False(t, look())
+	require.False(t, poll())
 	require.Empty(t, a.changes.contents, "nothing needs it")
 }
 

@@ -23,15 +23,15 @@ const confirmingLooks = 3
 type twins struct {
 	// own is the report that this agent delivered last, empty before the first.
 	own digest.Digest
-	// looks is the number of times that own was found in the registry, up to confirmingLooks.
-	looks int
+	// reads is the number of times that own was found in the registry, up to confirmingLooks.
+	reads int
 	// twin is the instance of the second agent, empty for none. It stays until the agent restarts: until then, no newer
 	// bundle is accepted, because it may answer the other cluster's request.
 	twin string
 }
 
 // confirmed reports whether no second agent has replaced this agent's report for long enough.
-func (t *twins) confirmed() bool { return t.twin == "" && t.looks >= confirmingLooks }
+func (t *twins) confirmed() bool { return t.twin == "" && t.reads >= confirmingLooks }
 
 // delivered records a report that this agent pushed.
 func (t *twins) delivered(d digest.Digest) { t.own = d }
@@ -53,9 +53,9 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 	return true
 }
 
-// lookForTwin compares the newest report in the registry with this agent's own. A registry that does not answer decides
-// nothing. Only polls confirm: they leave the other agent time for a poll of its own.
-func (a *Agent) lookForTwin(ctx context.Context, log logr.Logger, polled bool) {
+// checkForTwin compares the newest report in the registry with this agent's own. A registry that does not answer
+// decides nothing. Only polls confirm: they leave the other agent time for a poll of its own.
+func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
 	if a.twins.own == "" || a.Instance == "" {
 		return
 	}
@@ -75,7 +75,7 @@ func (a *Agent) lookForTwin(ctx context.Context, log logr.Logger, polled bool) {
 	}
 	before := a.twins.twin
 	if polled && newest == a.twins.own {
-		a.twins.looks = min(a.twins.looks+1, confirmingLooks)
+		a.twins.reads = min(a.twins.reads+1, confirmingLooks)
 	}
 	if !a.twins.found(newest, report, a.Instance, a.sequence) {
 		return

@@ -11,7 +11,7 @@ import (
 
 func TestAgentDetectsItsClone(t *testing.T) {
 	own, other := digest.FromString("own"), digest.FromString("other")
-	says := func(instance string, sequence int64) *bundle.AcceptedReport {
+	accepted := func(instance string, sequence int64) *bundle.AcceptedReport {
 		return &bundle.AcceptedReport{Report: bundle.Report{Instance: instance, Sequence: sequence}}
 	}
 	for name, c := range map[string]struct {
@@ -20,16 +20,16 @@ func TestAgentDetectsItsClone(t *testing.T) {
 		twin        string
 	}{
 		"its own report":                             {own, own, nil, ""},
-		"before its first report":                    {"", other, says("before", 9), ""},
+		"before its first report":                    {"", other, accepted("before", 9), ""},
 		"an empty registry":                          {own, "", nil, ""},
-		"a newer report of another instance":         {own, other, says("copy", 6), "copy"},
-		"a newer report without an instance":         {own, other, says("", 6), "unknown"},
-		"a registry that was restored":               {own, other, says("before", 4), ""},
+		"a newer report of another instance":         {own, other, accepted("copy", 6), "copy"},
+		"a newer report without an instance":         {own, other, accepted("", 6), "unknown"},
+		"a registry that was restored":               {own, other, accepted("before", 4), ""},
 		"a report that this key did not sign":        {own, other, nil, ""},
-		"its own report in other bytes":              {own, other, says("mine", 6), ""},
-		"a report of another instance that is equal": {own, other, says("copy", 5), ""},
+		"its own report in other bytes":              {own, other, accepted("mine", 6), ""},
+		"a report of another instance that is equal": {own, other, accepted("copy", 5), ""},
 	} {
-		found := twins{own: c.own, looks: confirmingLooks}
+		found := twins{own: c.own, reads: confirmingLooks}
 		require.Equal(t, c.twin != "", found.found(c.newest, c.report, "mine", 5), name)
 		require.Equal(t, c.twin, found.twin, name)
 		require.Equal(t, c.twin == "", found.confirmed(), name)

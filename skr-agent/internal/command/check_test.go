@@ -28,7 +28,7 @@ func TestUnknownFeatureIsRefused(t *testing.T) {
 		changed  bool
 		err      error
 		want     preflight.Result
-		says     string
+		message  string
 	}{
 		"all is known": {
 			seen{thumbprint: "mine", uid: "u"}, nil, true, nil, preflight.Passed, "7 would be accepted",
@@ -70,7 +70,7 @@ func TestUnknownFeatureIsRefused(t *testing.T) {
 		"no reason for the unknown part": {seen{}, nil, true, nil, preflight.Warning, "not known"},
 	} {
 		got := judgeBundle("r/fleet", "berlin", c.s.unknown(c.restored), b, c.changed, c.err)
-		if got.Result != c.want || !strings.Contains(got.Message, c.says) {
+		if got.Result != c.want || !strings.Contains(got.Message, c.message) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -98,7 +98,7 @@ func TestEnrollmentIsJudgedByTheBundleAlone(t *testing.T) {
 		own     string
 		token   *trust.Token
 		want    preflight.Result
-		says    string
+		message string
 	}{
 		"its key is known": {
 			by("mine", "u"), "mine", nil, preflight.Passed, "knows the agent's key",
@@ -123,7 +123,7 @@ func TestEnrollmentIsJudgedByTheBundleAlone(t *testing.T) {
 	} {
 		s := seen{known: bootstrap{runtime: "berlin", token: c.token}, thumbprint: c.own, uid: "u"}
 		if got := judgeEnrollment(c.inForce, trust.Root{}, s, s.unknown(nil), now); got.Result != c.want ||
-			!strings.Contains(got.Message, c.says) {
+			!strings.Contains(got.Message, c.message) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -41,7 +41,7 @@ func TestSafeLabelsLeavesOutLabelsThatExposeTheAgent(t *testing.T) {
 		installed        string
 		pods             []metav1.PartialObjectMetadata
 		safe             labels.Set
-		says             string
+		message          string
 	}{
 		"nobody looks":               {nil, nil, both, "", pod("false"), both, ""},
 		"Istio leaves the agent out": {nil, nil, both, injector, pod("false"), both, ""},
@@ -78,11 +78,11 @@ func TestSafeLabelsLeavesOutLabelsThatExposeTheAgent(t *testing.T) {
 		}
 		safe, err := SafeLabels(c.live, c.left, c.want, home, installed, c.pods)
 		require.Equal(t, c.safe, safe, name)
-		if c.says == "" {
+		if c.message == "" {
 			require.NoError(t, err, name)
 			continue
 		}
-		require.ErrorContains(t, err, c.says, name)
+		require.ErrorContains(t, err, c.message, name)
 		require.ErrorIs(t, err, ErrExposed, name)
 	}
 }

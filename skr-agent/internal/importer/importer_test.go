@@ -367,21 +367,21 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 	first, second := s.next(1, false, "keda"), s.next(2, true, "keda", "nats")
 	third := s.next(3, true, "keda", "nats", "istio")
 	folder := &Folder{Dir: dir}
-	look := func() string {
+	poll := func() string {
 		t.Helper()
 		taken, err := folder.Import(t.Context(), i)
 		must(t, err)
-		var told []string
+		var messages []string
 		for _, x := range taken {
-			said := "taken"
+			output := "taken"
 			if refusal := refusal.Of(x.Err); refusal != nil {
-				said = string(refusal.Reason)
+				output = string(refusal.Reason)
 			} else if x.Err != nil {
-				said = x.Err.Error()
+				output = x.Err.Error()
 			}
-			told = append(told, filepath.Base(x.File)+" "+said)
+			messages = append(messages, filepath.Base(x.File)+" "+output)
 		}
-		return fmt.Sprint(told)
+		return fmt.Sprint(messages)
 	}
 	for n, step := range []struct {
 		drop, from, want string
@@ -404,7 +404,7 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 		if step.drop != "" {
 			drop(step.drop, step.from)
 		}
-		if got := look(); got != step.want {
+		if got := poll(); got != step.want {
 			t.Errorf("look %d: got %s, want %s", n, got, step.want)
 		}
 	}

@@ -93,18 +93,19 @@ func imageAt(t *testing.T, i Importer) string {
 	return found.String()
 }
 
-func refusedFor(t *testing.T, err error, reason refusal.Reason, says string) {
+func refusedFor(t *testing.T, err error, reason refusal.Reason, message string) {
 	t.Helper()
-	if refused := refusal.Of(err); refused == nil || refused.Reason != reason || !strings.Contains(err.Error(), says) {
-		t.Errorf("got %v, want %s with %q", err, reason, says)
+	if refused := refusal.Of(err); refused == nil || refused.Reason != reason || !strings.Contains(err.Error(),
+		message) {
+		t.Errorf("got %v, want %s with %q", err, reason, message)
 	}
 }
 
 func TestImageListIsValidForItsOwnFileOnly(t *testing.T) {
 	for name, c := range map[string]struct {
-		change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle)
-		reason refusal.Reason
-		says   string
+		change  func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle)
+		reason  refusal.Reason
+		message string
 	}{
 		"of another bundle": {func(_ *bundle.CarriedPredicate, b *[]bundle.CarriedBundle) {
 			(*b)[0].Digest = bundle.EmptyBlob().Descriptor.Digest
@@ -151,7 +152,7 @@ func TestImageListIsValidForItsOwnFileOnly(t *testing.T) {
 				must(t, err)
 				return
 			}
-			refusedFor(t, err, c.reason, c.says)
+			refusedFor(t, err, c.reason, c.message)
 		})
 	}
 }

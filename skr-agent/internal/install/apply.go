@@ -209,7 +209,7 @@ func (p *plan) leftOut() *finding {
 func (i *Installer) waiting(m *v1beta2.Manifest, known *memo, out outcome, forWhat string) outcome {
 	out.state = v1beta2.StateProcessing
 	out.ready = finding{reason: v1beta2.ReasonInstalling, message: forWhat}
-	out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
+	out.again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
 	return i.patient(known, out)
 }
 
@@ -236,7 +236,7 @@ func (i *Installer) failed(m *v1beta2.Manifest, known *memo, out outcome) outcom
 	}
 	out.state = v1beta2.StateError
 	out.ready = finding{reason: cause.reason, message: cause.message}
-	out.again = known.lookAgain(m.Generation, i.now(), 4*i.LookInterval)
+	out.again = known.nextCheck(m.Generation, i.now(), 4*i.LookInterval)
 	return out
 }
 

@@ -39,13 +39,13 @@ const (
 // Inspect returns the requested details of a module. It reads with the rights of the module's account, so the details
 // contain nothing that the module cannot read. They name the objects that could not be read.
 func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []bundle.Detail) *bundle.ModuleDetails {
-	look := inspection{actor: i.actor(m), wanted: wanted,
+	found := inspection{actor: i.actor(m), wanted: wanted,
 		details: bundle.ModuleDetails{Taken: i.now().UTC().Truncate(time.Second)}}
 	telling, _ := i.telling(m, m.Status.Synced)
 	seen, err := i.readAll(ctx, m, &memo{}, telling, func(v1beta2.Resource) bool { return false })
 	if err != nil {
-		look.missed(err)
-		return &look.details
+		found.missed(err)
+		return &found.details
 	}
 	states := map[key]bundle.DetailedObject{}
 	var failing []observation
@@ -61,15 +61,15 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 			failing = append(failing, *o)
 		}
 	}
-	if look.wants(bundle.DetailObjects) {
-		look.objects(m.Status.Synced, telling, states, i.watches)
+	if found.wants(bundle.DetailObjects) {
+		found.objects(m.Status.Synced, telling, states, i.watches)
 	}
-	if look.wants(bundle.DetailEvents) || look.wants(bundle.DetailLogs) {
+	if found.wants(bundle.DetailEvents) || found.wants(bundle.DetailLogs) {
 		for _, o := range failing {
-			look.failing(ctx, o, states[o.key])
+			found.failing(ctx, o, states[o.key])
 		}
 	}
-	return &look.details
+	return &found.details
 }
 
 // detailed returns an object for a report. Names that are too long for a report are shortened.

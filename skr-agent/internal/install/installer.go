@@ -165,7 +165,7 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome, 
 			return out, err
 		}
 	}
-	return i.look(ctx, m, known, out, heldBack)
+	return i.addReadiness(ctx, m, known, out, heldBack)
 }
 
 // kept are the objects that a Manifest puts back when they change.
@@ -177,8 +177,8 @@ func (i *Installer) kept(m *v1beta2.Manifest) keys {
 	return kept
 }
 
-// look adds to the outcome of an install whether its objects are ready.
-func (i *Installer) look(
+// addReadiness adds to the outcome of an install whether its objects are ready.
+func (i *Installer) addReadiness(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome, heldBack time.Duration,
 ) (outcome, error) {
 	seen, watched, err := i.observe(ctx, m, known, out.inventory)
@@ -198,24 +198,24 @@ func (i *Installer) look(
 		out.again = soonest(out.again, handOverInterval)
 	}
 	if out.ready.ok {
-		known.pending, known.looks = 0, 0
+		known.pending, known.checks = 0, 0
 		if !watched {
 			out.again = soonest(out.again, 2*i.LookInterval)
 		}
 		out.again = soonest(out.again, heldBack, i.Resync-i.now().Sub(known.checkedAt))
 		return out, nil
 	}
-	out.again = soonest(out.again, known.lookAgain(m.Generation, i.now(), i.LookInterval), heldBack)
+	out.again = soonest(out.again, known.nextCheck(m.Generation, i.now(), i.LookInterval), heldBack)
 	return i.patient(known, out), nil
 }
 
-// lookAgain returns the time until the next check of unfinished work. It starts short and increases.
-func (k *memo) lookAgain(generation int64, now time.Time, slowest time.Duration) time.Duration {
+// nextCheck returns the time until the next check of unfinished work. It starts short and increases.
+func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration) time.Duration {
 	if k.pending != generation {
-		k.pending, k.pendingSince, k.looks = generation, now, 0
+		k.pending, k.pendingSince, k.checks = generation, now, 0
 	}
-	k.looks++
-	return min(200*time.Millisecond<<min(k.looks-1, 10), slowest)
+	k.checks++
+	return min(200*time.Millisecond<<min(k.checks-1, 10), slowest)
 }
 
 // soonest returns the shortest of the durations that are set.

@@ -83,8 +83,8 @@ webhooks:
 
 	t.Log("nothing that would strangle it is installed")
 	for name, c := range map[string]struct {
-		yaml, says string
-		object     client.Object
+		yaml, message string
+		object        client.Object
 	}{
 		"quota": {
 			"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: quota}\nspec: {hard: {secrets: '0'}}\n",
@@ -112,7 +112,7 @@ webhooks:
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.wants(name, c.yaml)
-			w.state(name, v1beta2.StateError, c.says)
+			w.state(name, v1beta2.StateError, c.message)
 			if c.object != nil {
 				require.False(t, w.exists(c.object, home, name))
 			}

@@ -32,7 +32,7 @@ func (i *Installer) observe(
 	if err != nil {
 		return nil, false, err
 	}
-	ready, looked, completed := map[key]string{}, map[key]*unstructured.Unstructured{}, completedJobs(m)
+	ready, live, completed := map[key]string{}, map[key]*unstructured.Unstructured{}, completedJobs(m)
 	for n := range seen {
 		o := &seen[n]
 		switch {
@@ -50,12 +50,12 @@ func (i *Installer) observe(
 				ready[o.key] = o.object.GetResourceVersion()
 			}
 		}
-		if o.object != nil && ready[o.key] == "" && len(looked) < maxLooked {
+		if o.object != nil && ready[o.key] == "" && len(live) < maxLooked {
 			o.object.SetManagedFields(nil)
-			looked[o.key] = o.object
+			live[o.key] = o.object
 		}
 	}
-	before.ready, before.looked, before.fresh = ready, looked, nil
+	before.ready, before.objects, before.fresh = ready, live, nil
 	return seen, watched, nil
 }
 
@@ -92,8 +92,8 @@ func (i *Installer) telling(
 // maxLooked bounds the objects of one Manifest that are kept as they were seen.
 const maxLooked = 20
 
-// looksAtOnce is the number of objects that are read at the same time for one Manifest.
-const looksAtOnce = 4
+// readsAtOnce is the number of objects that are read at the same time for one Manifest.
+const readsAtOnce = 4
 
 // readAll returns objects as they are now, in their order, but for those that are known to be ready. It reads those
 // that have changed since they were seen.
@@ -103,7 +103,7 @@ func (i *Installer) readAll(
 ) ([]observation, error) {
 	seen := make([]observation, len(wanted))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(looksAtOnce)
+	group.SetLimit(readsAtOnce)
 	for n, w := range wanted {
 		seen[n].key = keyOf(w)
 		if seen[n].knownReady = known(w); seen[n].knownReady {
@@ -113,7 +113,7 @@ func (i *Installer) readAll(
 			seen[n].object = o
 			continue
 		}
-		group.Go(func() error { return i.actor(m).look(ctx, w, &seen[n]) })
+		group.Go(func() error { return i.actor(m).readInto(ctx, w, &seen[n]) })
 	}
 	return seen, group.Wait()
 }
@@ -128,15 +128,15 @@ func (i *Installer) lookedAt(before *memo, r v1beta2.Resource) *unstructured.Uns
 	if o := before.fresh[k]; o != nil {
 		return o
 	}
-	if o := before.looked[k]; o != nil && o.GetResourceVersion() == i.watches.version(r) {
+	if o := before.objects[k]; o != nil && o.GetResourceVersion() == i.watches.version(r) {
 		return o
 	}
 	return nil
 }
 
-// look reads an object. One that the API server cannot read or convert is an observation; it does not keep the others
-// from being seen.
-func (a *actor) look(ctx context.Context, r v1beta2.Resource, seen *observation) (err error) {
+// readInto reads an object. One that the API server cannot read or convert is an observation; it does not keep the
+// others from being seen.
+func (a *actor) readInto(ctx context.Context, r v1beta2.Resource, seen *observation) (err error) {
 	seen.object, err = a.get(ctx, r)
 	if apierrors.IsInternalError(err) {
 		seen.unreadable = plain(err)

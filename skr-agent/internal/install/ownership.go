@@ -25,8 +25,8 @@ type strangerSearch struct {
 	strange []string
 }
 
-// look reads the live object of a planned one, and records it if it is missing, unreadable or not accepted.
-func (s *strangerSearch) look(
+// examine reads the live object of a planned one, and records it if it is missing, unreadable or not accepted.
+func (s *strangerSearch) examine(
 	ctx context.Context, o *unstructured.Unstructured, found listed, accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {
 	k := guard.KeyOf(o)
@@ -88,7 +88,7 @@ func (i *Installer) strangers(ctx context.Context, m *v1beta2.Manifest, p *plan)
 			if o == p.defaultCR {
 				accepted = acceptedCR
 			}
-			group.Go(func() error { return search.look(ctx, o, found, accepted) })
+			group.Go(func() error { return search.examine(ctx, o, found, accepted) })
 		}
 		if err := group.Wait(); err != nil {
 			return nil, err

@@ -257,9 +257,9 @@ func claimedByOther(
 			if !want.has(k) && !own.has(k) {
 				continue
 			}
-			if given, err := givesUp(other, k); err != nil {
+			if givenUp, err := givesUp(other, k); err != nil {
 				return nil, "", err
-			} else if given && want.has(k) {
+			} else if givenUp && want.has(k) {
 				takes[k] = other.Namespace + "/" + other.Name
 				continue
 			}

@@ -198,12 +198,12 @@ func TestObjectsHaveOneOwner(t *testing.T) {
 			if c.other.Name != c.me.Name {
 				others = append(others, &c.other)
 			}
-			for _, given := range []bool{false, true} {
+			for _, isSet := range []bool{false, true} {
 				takes, conflict, err := claimedByOther(&c.me, c.wanted, others, defaultCR,
-					func(*v1beta2.Manifest, key) (bool, error) { return given, nil })
+					func(*v1beta2.Manifest, key) (bool, error) { return isSet, nil })
 				require.NoError(t, err)
 				has := len(c.other.Status.Synced) > 0 && c.other.Name != c.me.Name && len(c.wanted.inventory) > 0
-				if !given || !has {
+				if !isSet || !has {
 					require.Equal(t, c.refused, conflict != "", conflict)
 					require.Empty(t, takes)
 					continue

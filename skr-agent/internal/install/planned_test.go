@@ -46,26 +46,26 @@ spec:
 // counting counts requests that read one Deployment.
 type counting struct {
 	http.RoundTripper
-	looks *atomic.Int64
+	reads *atomic.Int64
 }
 
 func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/deployments/") {
-		c.looks.Add(1)
+		c.reads.Add(1)
 	}
 	return c.RoundTripper.RoundTrip(r)
 }
 
 func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	const configMaps, deployments = 40, 12
-	var renderings, looks atomic.Int64
+	var renderings, reads atomic.Int64
 	w := newWorldWith(t,
 		Options{Render: func(_ context.Context, in render.Input) ([]*unstructured.Unstructured, error) {
 			renderings.Add(1)
 			return render.Render(in)
 		}})
 	w.halt()
-	w.config.Wrap(func(to http.RoundTripper) http.RoundTripper { return counting{to, &looks} })
+	w.config.Wrap(func(to http.RoundTripper) http.RoundTripper { return counting{to, &reads} })
 	w.start()
 	ctx := t.Context()
 	w.wants("crowd", crowd(configMaps, deployments, "example.org/one"), withDefaultCROfConfigMap)
@@ -75,7 +75,7 @@ func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	w.state("crowd", v1beta2.StateReady, "")
 
 	t.Log("objects that are deleted come back as they were, without rendering the module or looking at its workloads")
-	rendered, looked := renderings.Load(), looks.Load()
+	rendered, count := renderings.Load(), reads.Load()
 	for i := range 5 {
 		require.NoError(t, w.client.Delete(ctx, oneOfCrowd(fmt.Sprintf("crowd-%d", i))))
 	}
@@ -88,7 +88,7 @@ func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	}
 	w.eventually("the default CR is back", func() bool { return w.exists(&corev1.ConfigMap{}, home, "crowd-default") })
 	require.Equal(t, rendered, renderings.Load())
-	require.Less(t, looks.Load()-looked, int64(deployments), "Deployments that nobody touched are not read again")
+	require.Less(t, reads.Load()-count, int64(deployments), "Deployments that nobody touched are not read again")
 
 	t.Log("a workload that is changed is put right, and one that fails is noticed")
 	live := &appsv1.Deployment{}

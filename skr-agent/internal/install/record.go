@@ -157,8 +157,8 @@ func (i *Installer) announce(
 	ctx context.Context, m *v1beta2.Manifest, out outcome, inventory []v1beta2.Resource,
 ) (outcome, error) {
 	out.inventory = inventory
-	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
-	if told != nil && told.ObservedGeneration == m.Generation &&
+	condition := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
+	if condition != nil && condition.ObservedGeneration == m.Generation &&
 		equality.Semantic.DeepEqual(m.Status.Synced, inventory) {
 		return out, nil
 	}

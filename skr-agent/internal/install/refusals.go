@@ -140,8 +140,9 @@ func (i *Installer) tryOut(ctx context.Context, m *v1beta2.Manifest, known *memo
 // dryRun sends the objects of an upgrade to the API server as a dry run, before the first object is written. So a
 // refused upgrade changes nothing.
 func (i *Installer) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo, p plan) (trial, error) {
-	told := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
-	failed := told != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable}, told.Reason)
+	condition := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
+	failed := condition != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable},
+		condition.Reason)
 	if isInForce(m) || m.Applied() == nil && !failed {
 		return trial{}, nil
 	}

@@ -61,7 +61,7 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 			reason:  v1beta2.ReasonCustomResourcesExist,
 			message: "the module goes when its custom resources are gone, delete them: " + firstFew(byUsers),
 		}
-		out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
+		out.again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
 		return out, nil
 	}
 	if r, ok := i.defaultCR(m); ok {
@@ -170,7 +170,7 @@ func (i *Installer) correctLeaving(
 
 func (i *Installer) removing(m *v1beta2.Manifest, known *memo, out outcome, stuck []string) outcome {
 	out.state = v1beta2.StateDeleting
-	out.again = known.lookAgain(m.Generation, i.now(), i.LookInterval)
+	out.again = known.nextCheck(m.Generation, i.now(), i.LookInterval)
 	out.ready = finding{reason: v1beta2.ReasonRemoving, message: "waiting until it is gone: " + firstFew(stuck)}
 	return out
 }

@@ -151,6 +151,6 @@ func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome {
 			reason:  why,
 			message: strings.TrimSpace(cmp.Or(i.actor(m).user, "the agent") + " lacks a right: " + err.Error()),
 		},
-		again: known.lookAgain(m.Generation, i.now(), 4*i.LookInterval),
+		again: known.nextCheck(m.Generation, i.now(), 4*i.LookInterval),
 	}
 }

@@ -82,7 +82,7 @@ func (i *Installer) settle(known *memo, o, live *unstructured.Unstructured) ownF
 	if known.ready[k] != live.GetResourceVersion() {
 		delete(known.ready, k)
 	}
-	delete(known.looked, k)
+	delete(known.objects, k)
 	if hasStatus(resourceOf(o)) {
 		known.keepFresh(k, live)
 	}

@@ -36,8 +36,8 @@ type Options struct {
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts selects the account of each module. Default: the agent's own.
 	Accounts guard.Accounts
-	// Signer is the agent's signer, nil for none. The installer ignores a record of the version in force that it did not
-	// sign.
+	// Signer is the agent's signer, nil for none. The installer ignores a record of the version in force that it did
+	// not sign.
 	Signer trust.Signer
 	// TryAgain are Manifests to reconcile because a missing input is available again, nil for none.
 	TryAgain <-chan event.GenericEvent
@@ -152,13 +152,13 @@ type memo struct {
 	values string
 	// inherited is the annotation with lifecycle-manager's objects of the module.
 	inherited string
-	// pending is the generation that has not been ready since pendingSince, and the number of checks in a row that found
-	// this.
+	// pending is the generation that has not been ready since pendingSince, and the number of checks in a row that
+	// found this.
 	pending      int64
 	pendingSince time.Time
-	looks        int
-	// held is the reason why an object that must be deleted still exists, in a module that is otherwise fine. It is tried
-	// again after heldFor.
+	checks       int
+	// held is the reason why an object that must be deleted still exists, in a module that is otherwise fine. It is
+	// tried again after heldFor.
 	held    string
 	heldFor time.Duration
 	// handingOver names objects that other modules take over.
@@ -179,14 +179,14 @@ type memo struct {
 	// begun is true if another version was begun after the one in force. unnoted is true if the API server refused the
 	// record of a version.
 	begun, unnoted bool
-	// corrected is the time of the last correction of drift, and streak the number of corrections in a row without a quiet
-	// minute.
+	// corrected is the time of the last correction of drift, and streak the number of corrections in a row without a
+	// quiet minute.
 	corrected time.Time
 	streak    int
 	// ready are the versions of objects in which their status was ready.
 	ready map[key]string
-	// looked are objects that were not ready, and the default CR, as they were seen last; at most maxLooked.
-	looked map[key]*unstructured.Unstructured
+	// objects are objects that were not ready, and the default CR, as they were seen last; at most maxLooked.
+	objects map[key]*unstructured.Unstructured
 	// fresh are the API server's responses in this pass: they need no other look.
 	fresh map[key]*unstructured.Unstructured
 	// settled are the objects that are as their content has them.
@@ -200,7 +200,7 @@ type memo struct {
 func (k *memo) forgetReady(p plan) {
 	for _, o := range p.all() {
 		delete(k.ready, guard.KeyOf(o))
-		delete(k.looked, guard.KeyOf(o))
+		delete(k.objects, guard.KeyOf(o))
 	}
 }
 

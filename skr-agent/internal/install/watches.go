@@ -393,7 +393,7 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
 			if !initial {
-				w.look(obj)
+				w.requestCheck(obj)
 			}
 		},
 		UpdateFunc: func(before, after any) {
@@ -404,7 +404,7 @@ func (w *watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			case was.Annotations[annotationFields] != is.Annotations[annotationFields]:
 				w.changed(gk, was, is)
 			default:
-				w.look(is)
+				w.requestCheck(is)
 			}
 		},
 		DeleteFunc: func(obj any) {
@@ -441,11 +441,11 @@ func (w *watches) changed(gk schema.GroupKind, was, is *metav1.PartialObjectMeta
 		w.queue.Add(ctrl.Request{NamespacedName: manifest})
 		return
 	}
-	w.look(is)
+	w.requestCheck(is)
 }
 
-// look requests a check of readiness.
-func (w *watches) look(obj any) {
+// requestCheck requests a check of readiness.
+func (w *watches) requestCheck(obj any) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		if manifest, ok := ownerOf(o); ok {
 			w.queue.AddAfter(ctrl.Request{NamespacedName: manifest}, settle)

@@ -134,9 +134,9 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 func TestManifestWithoutItsMarkIsNotLeaving(t *testing.T) {
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
 	known := Memory{}.Observe(kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
-	seen := func(m Memory, looks ...v1beta2.Manifest) Memory {
-		for _, look := range looks {
-			m = m.Observe(kyma, []v1beta2.Manifest{look}, b)
+	seen := func(m Memory, manifests ...v1beta2.Manifest) Memory {
+		for _, manifest := range manifests {
+			m = m.Observe(kyma, []v1beta2.Manifest{manifest}, b)
 		}
 		return m
 	}

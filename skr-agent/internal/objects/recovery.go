@@ -35,8 +35,8 @@ type Keeper struct {
 	// saved is the stored memory, nil if it is not known.
 	saved  []byte
 	loaded bool
-	// whole identifies the objects and the bundle in force when nothing was missing and the memory was saved. Nothing is
-	// missing while they stay the same.
+	// whole identifies the objects and the bundle in force when nothing was missing and the memory was saved. Nothing
+	// is missing while they stay the same.
 	whole       string
 	wholeBundle *bundle.Bundle
 }
@@ -62,11 +62,11 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	if err := k.load(ctx); err != nil {
 		return nil, err
 	}
-	kyma, manifests, err := k.look(ctx)
+	kyma, manifests, err := k.readAll(ctx)
 	if err != nil {
 		return nil, err
 	}
-	there := seenVersions(kyma, manifests)
+	there := readVersions(kyma, manifests)
 	if k.whole == there && k.wholeBundle == b {
 		return nil, nil
 	}
@@ -104,8 +104,8 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 	return restored, err
 }
 
-// seenVersions identifies the runtime's Kyma and all Manifests with their versions.
-func seenVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
+// readVersions identifies the runtime's Kyma and all Manifests with their versions.
+func readVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	versions := []string{"seen"} // differs from the empty list
 	for i := range manifests {
 		versions = append(versions, manifests[i].Name+" "+string(manifests[i].UID)+" "+manifests[i].ResourceVersion)
@@ -117,9 +117,9 @@ func seenVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 	return strings.Join(versions, "\n")
 }
 
-// look returns the runtime's Kyma, nil without one, and all Manifests. The Manifests belong to the cache and must not
-// be modified.
-func (k *Keeper) look(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
+// readAll returns the runtime's Kyma, nil without one, and all Manifests. The Manifests belong to the cache and must
+// not be modified.
+func (k *Keeper) readAll(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {

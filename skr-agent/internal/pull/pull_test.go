@@ -259,12 +259,12 @@ func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
 	puller := New(Options{
 		Mirrors: map[string]string{"docker.io": "own.example/hub", "ghcr.io/team": "own.example/team"},
 	})
-	said := bundle.Settings{Mirrors: map[string]string{
+	settings := bundle.Settings{Mirrors: map[string]string{
 		"docker.io": "evil.example", "index.docker.io/library": "evil.example",
 		"docker.io/library/nginx": "evil.example",
 		"ghcr.io":                 "mirror.example/ghcr", "quay.io": "mirror.example/quay",
 	}}
-	followed := puller.here(bundle.Bundle{State: bundle.DesiredState{Settings: said}}).State.Settings
+	followed := puller.here(bundle.Bundle{State: bundle.DesiredState{Settings: settings}}).State.Settings
 	for image, want := range map[string]string{
 		"docker.io/library/nginx": "own.example/hub/library/nginx",
 		"docker.io/grafana/loki":  "own.example/hub/grafana/loki",
@@ -274,5 +274,5 @@ func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
 	} {
 		require.Equal(t, want, followed.Mirrored(image))
 	}
-	require.Len(t, said.Mirrors, 5, "the mirrors of the bundle changed")
+	require.Len(t, settings.Mirrors, 5, "the mirrors of the bundle changed")
 }

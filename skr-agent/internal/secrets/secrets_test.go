@@ -189,14 +189,14 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 		),
 	)
 	all := seal(bundle.Secrets{Secrets: []bundle.RuntimeSecret{elsewhere, theirs, login()}})
-	told := keeper.Keep(ctx, all, false)
-	require.Equal(t, all.Revision, told.Revision)
+	reported := keeper.Keep(ctx, all, false)
+	require.Equal(t, all.Revision, reported.Revision)
 	require.Equal(
 		t,
 		"secret default/theirs: exists and belongs to another owner: delete it, or choose another name in the "+
 			"control plane; "+
 			"secret later/login: namespace later does not exist yet",
-		told.Trouble,
+		reported.Trouble,
 	)
 	require.Equal(t, value, string(there("default", "login").Data["password"]))
 	require.Equal(t, "tenant", string(there("default", "theirs").Data["password"]))

@@ -64,14 +64,14 @@ func TestOnlyMarkedObjectsAreLeftovers(t *testing.T) {
 func TestTakeoverRightsAreMinimal(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "rbac", "takeover.yaml"))
 	require.NoError(t, err)
-	given := map[string]bool{}
+	seen := map[string]bool{}
 	for _, document := range strings.Split(string(text), "\n---\n") {
 		role := rbacv1.ClusterRole{}
 		require.NoError(t, yaml.Unmarshal([]byte(document), &role))
 		for _, rule := range role.Rules {
 			require.Equal(t, []string{"get", "delete"}, rule.Verbs)
 			for _, name := range rule.ResourceNames {
-				given[role.Namespace+" "+rule.APIGroups[0]+" "+rule.Resources[0]+" "+name] = true
+				seen[role.Namespace+" "+rule.APIGroups[0]+" "+rule.Resources[0]+" "+name] = true
 			}
 		}
 	}
@@ -80,5 +80,5 @@ func TestTakeoverRightsAreMinimal(t *testing.T) {
 		resource, _ := meta.UnsafeGuessKindToResource(o.GVK())
 		taken[o.Namespace+" "+o.Group+" "+resource.Resource+" "+o.Name] = true
 	}
-	require.Equal(t, taken, given)
+	require.Equal(t, taken, seen)
 }

@@ -72,16 +72,16 @@ func TestSummaryDividesTheSizeEqually(t *testing.T) {
 	for _, watches := range []int{1, 2, 7, bundle.MaxWatchers} {
 		for _, length := range []int{1, 40, 253} {
 			t.Run(fmt.Sprintf("%d watches of names of %d bytes", watches, length), func(t *testing.T) {
-				var told []bundle.ReportedWatch
+				var reports []bundle.ReportedWatch
 				for i := range watches {
 					l := ledger{reported: bundle.ReportedWatch{Watcher: fmt.Sprintf("w-%02d", watches-i)}}
 					for n := range 500 {
 						l.changed(object{name: fmt.Sprintf("%d-%s", n, strings.Repeat("x", length))})
 					}
 					l.include(1, noon)
-					told = append(told, l.reported)
+					reports = append(reports, l.reported)
 				}
-				got := summary(told)
+				got := summary(reports)
 				objects, last := 0, ""
 				for _, w := range got {
 					objects += len(w.Objects)

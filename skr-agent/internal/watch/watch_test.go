@@ -28,8 +28,8 @@ type world struct {
 	admin   kubernetes.Interface
 	watches *Watches
 	woken   chan time.Duration
-	// tells counts the reports, so that since increases.
-	tells int64
+	// interval counts the reports, so that since increases.
+	interval int64
 }
 
 func newWorld(t *testing.T) *world {
@@ -85,9 +85,9 @@ func (w *world) allow(resources ...string) {
 
 // report returns the reported changes of a watcher an hour later.
 func (w *world) report(watcher string) bundle.ReportedWatch {
-	w.tells++
-	told, _ := w.watches.Report(w.tells, time.Now().Add(time.Duration(w.tells)*time.Hour))
-	for _, one := range told {
+	w.interval++
+	reports, _ := w.watches.Report(w.interval, time.Now().Add(time.Duration(w.interval)*time.Hour))
+	for _, one := range reports {
 		if one.Watcher == watcher {
 			return one
 		}
@@ -100,14 +100,14 @@ func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool
 	w.Helper()
 	limit := time.After(2 * time.Minute)
 	for {
-		told := w.report(watcher)
-		if seen(told) {
+		reported := w.report(watcher)
+		if seen(reported) {
 			return
 		}
 		select {
 		case <-w.woken:
 		case <-limit:
-			w.Fatalf("waited for: %s; last report: %+v", what, told)
+			w.Fatalf("waited for: %s; last report: %+v", what, reported)
 		}
 	}
 }
@@ -153,25 +153,26 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 	must(t, w.watches.Set([]bundle.Watcher{watcherOf("configmaps"), watcherOf("pods"), status}))
 
 	t.Run("a forbidden watch is reported until it is allowed", func(*testing.T) {
-		w.until("pods", "trouble", func(told bundle.ReportedWatch) bool {
-			return strings.Contains(told.Trouble, "ClusterRole")
+		w.until("pods", "trouble", func(reported bundle.ReportedWatch) bool {
+			return strings.Contains(reported.Trouble, "ClusterRole")
 		})
 		w.allow("pods")
-		w.until("pods", "no trouble", func(told bundle.ReportedWatch) bool { return told.Trouble == "" })
+		w.until("pods", "no trouble", func(reported bundle.ReportedWatch) bool { return reported.Trouble == "" })
 	})
 	t.Run("changes are reported by name, without existing objects", func(t *testing.T) {
 		w.synced("configmaps")
 		made := w.config("new")
-		w.until("configmaps", "the new one", func(told bundle.ReportedWatch) bool {
-			return told.Changes == 1 && told.Objects[0].Name == "new"
+		w.until("configmaps", "the new one", func(reported bundle.ReportedWatch) bool {
+			return reported.Changes == 1 && reported.Objects[0].Name == "new"
 		})
 		delete(made.Labels, "team")
 		_, err := w.admin.CoreV1().ConfigMaps("default").Update(t.Context(), made, metav1.UpdateOptions{})
 		must(t, err)
-		w.until("configmaps", "the lost label", func(told bundle.ReportedWatch) bool { return told.Changes == 2 })
+		w.until("configmaps", "the lost label",
+			func(reported bundle.ReportedWatch) bool { return reported.Changes == 2 })
 		must(t, w.admin.CoreV1().ConfigMaps("default").Delete(t.Context(), "there-before", metav1.DeleteOptions{}))
-		w.until("configmaps", "the deleted one", func(told bundle.ReportedWatch) bool {
-			return told.Changes == 3 && told.Objects[0].Name == "there-before"
+		w.until("configmaps", "the deleted one", func(reported bundle.ReportedWatch) bool {
+			return reported.Changes == 3 && reported.Objects[0].Name == "there-before"
 		})
 	})
 	t.Run("of the status only its own changes count", func(t *testing.T) {
@@ -188,7 +189,7 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 		}
 		w.synced("services")
 		service := create("shop")
-		w.until("services", "the new one", func(told bundle.ReportedWatch) bool { return told.Changes == 1 })
+		w.until("services", "the new one", func(reported bundle.ReportedWatch) bool { return reported.Changes == 1 })
 		service.Spec.Ports[0].Name = "web"
 		service, err := services.Update(t.Context(), service, metav1.UpdateOptions{})
 		must(t, err)
@@ -196,20 +197,20 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 		_, err = services.UpdateStatus(t.Context(), service, metav1.UpdateOptions{})
 		must(t, err)
 		create("fence")
-		w.until("services", "the status alone", func(told bundle.ReportedWatch) bool {
-			return told.Changes == 3 && told.Objects[0].Name == "fence" && told.Objects[1].Name == "shop"
+		w.until("services", "the status alone", func(reported bundle.ReportedWatch) bool {
+			return reported.Changes == 3 && reported.Objects[0].Name == "fence" && reported.Objects[1].Name == "shop"
 		})
 	})
 	t.Run("the same watchers again change nothing, another of the same name begins anew", func(t *testing.T) {
 		other := watcherOf("configmaps")
 		must(t, w.watches.Set([]bundle.Watcher{other, status}))
-		if told := w.report("configmaps"); told.Changes != 3 {
-			t.Errorf("told %+v", told)
+		if reported := w.report("configmaps"); reported.Changes != 3 {
+			t.Errorf("told %+v", reported)
 		}
 		other.Labels = nil
 		must(t, w.watches.Set([]bundle.Watcher{other}))
-		if told, _ := w.watches.Report(1000, time.Now()); len(told) != 0 {
-			t.Errorf("told %+v", told)
+		if reports, _ := w.watches.Report(1000, time.Now()); len(reports) != 0 {
+			t.Errorf("told %+v", reports)
 		}
 	})
 	t.Run("a watch of too many objects ends with a report", func(t *testing.T) {
@@ -220,8 +221,8 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 		for i := range 5 {
 			w.config(fmt.Sprint("many-", i))
 		}
-		w.until("configmaps", "trouble", func(told bundle.ReportedWatch) bool {
-			return strings.Contains(told.Trouble, "more than 3 objects")
+		w.until("configmaps", "trouble", func(reported bundle.ReportedWatch) bool {
+			return strings.Contains(reported.Trouble, "more than 3 objects")
 		})
 	})
 }

@@ -79,24 +79,24 @@ func (c *Component) Unpinned() (images []string) {
 // imagesIn returns the images of all containers anywhere in the objects, sorted.
 func imagesIn(objects []*unstructured.Unstructured) []string {
 	var found []string
-	var look func(value any)
-	look = func(value any) {
+	var visit func(value any)
+	visit = func(value any) {
 		switch value := value.(type) {
 		case map[string]any:
 			for key, inner := range value {
 				if slices.Contains([]string{"containers", "initContainers", "ephemeralContainers"}, key) {
 					found = append(found, imagesOf(inner)...)
 				}
-				look(inner)
+				visit(inner)
 			}
 		case []any:
 			for _, inner := range value {
-				look(inner)
+				visit(inner)
 			}
 		}
 	}
 	for _, object := range objects {
-		look(object.Object)
+		visit(object.Object)
 	}
 	slices.Sort(found)
 	return slices.Compact(found)

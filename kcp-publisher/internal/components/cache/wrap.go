@@ -254,17 +254,18 @@ func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
 	if err != nil {
 		return ocispec.Descriptor{}, nil, false
 	}
-	var says struct {
+	var answer struct {
 		MediaType string `json:"mediaType"`
 	}
-	if doubts, err := kjson.UnmarshalStrict(data, &says, kjson.DisallowDuplicateFields); err != nil || len(doubts) > 0 {
+	if doubts, err := kjson.UnmarshalStrict(data, &answer, kjson.DisallowDuplicateFields); err != nil ||
+		len(doubts) > 0 {
 		return ocispec.Descriptor{}, nil, false
 	}
-	switch says.MediaType {
+	switch answer.MediaType {
 	case ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex,
 		"application/vnd.docker.distribution.manifest.v2+json",
 		"application/vnd.docker.distribution.manifest.list.v2+json":
-		return ocispec.Descriptor{MediaType: says.MediaType, Digest: d, Size: int64(len(data))}, data, true
+		return ocispec.Descriptor{MediaType: answer.MediaType, Digest: d, Size: int64(len(data))}, data, true
 	}
 	return ocispec.Descriptor{}, nil, false
 }

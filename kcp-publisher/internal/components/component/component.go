@@ -28,17 +28,17 @@ var ErrMissing = reason.Errorf(reason.ComponentNotFound, "component version not 
 // Component is a component version in a source.
 type Component struct {
 	Descriptor ocm.Descriptor
-	// Manifest is the component version's own manifest or index. It is empty for an inline descriptor that no repository
-	// contains.
+	// Manifest is the component version's own manifest or index. It is empty for an inline descriptor that no
+	// repository contains.
 	Manifest ocispec.Descriptor
-	// Repository is the OCI repository with the blobs that runtimes read from. It is empty if the content must be copied
-	// first.
+	// Repository is the OCI repository with the blobs that runtimes read from. It is empty if the content must be
+	// copied first.
 	Repository string
 
 	source Source
 	root   root
-	// given is true for an inline descriptor.
-	given bool
+	// inline is true for an inline descriptor.
+	inline bool
 	// id is the digest of the manifest, or of the inline descriptor.
 	id digest.Digest
 }
@@ -89,7 +89,8 @@ type Reader struct {
 type entry struct {
 	mu        sync.Mutex // held while the version is read, so that it is read once
 	component Component
-	// frozen is true once the version was accepted. Before that, a forged first response must not exclude the genuine one.
+	// frozen is true once the version was accepted. Before that, a forged first response must not exclude the genuine
+	// one.
 	frozen  bool
 	err     error
 	checked time.Time

@@ -138,7 +138,7 @@ func (r *Reader) layer(
 	if layer, ok := find(c.root.layers, d); ok {
 		return layer, c.root.repository, c.Repository, nil
 	}
-	if c.given {
+	if c.inline {
 		return r.blobOf(ctx, c, d)
 	}
 	return ocispec.Descriptor{}, nil, "",

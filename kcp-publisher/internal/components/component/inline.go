@@ -23,7 +23,7 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 		return Component{}, err
 	}
 	of := digest.FromBytes(document)
-	c := Component{Descriptor: d, given: true, id: of}
+	c := Component{Descriptor: d, inline: true, id: of}
 	switch there, err := r.lookup(ctx, d.Name, d.Version); {
 	case err == nil:
 		c.Manifest, c.Repository, c.source, c.root = there.Manifest, there.Repository, there.source, there.root

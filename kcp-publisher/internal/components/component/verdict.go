@@ -118,7 +118,7 @@ func (r *Reader) freeze(ctx context.Context, c Component) error {
 		return err
 	}
 	for _, one := range all {
-		if one.given {
+		if one.inline {
 			continue
 		}
 		e := r.entryOf(one.Descriptor.Name, one.Descriptor.Version)

@@ -58,10 +58,10 @@ func readVersion(
 	if err != nil {
 		return Component{}, fmt.Errorf("manifest: %w", err)
 	}
-	if said := strings.TrimPrefix(manifest.Annotations[annotationVersion], descriptorsPath); said != "" &&
-		said != name+":"+version {
+	if stated := strings.TrimPrefix(manifest.Annotations[annotationVersion], descriptorsPath); stated != "" &&
+		stated != name+":"+version {
 		return Component{},
-			fmt.Errorf("manifest: annotations[%s]: is %q, want %q", annotationVersion, said, name+":"+version)
+			fmt.Errorf("manifest: annotations[%s]: is %q, want %q", annotationVersion, stated, name+":"+version)
 	}
 	found.layers = manifest.Layers
 	descriptor, err := readDescriptor(ctx, repository, manifest)

@@ -112,7 +112,7 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 		keyCA: data[keyCA], keyCAKey: data[keyCAKey], keyCert: data[keyCert], keyKey: data[keyKey],
 	}
 	changed := false
-	if err != nil || due(authority, now) {
+	if err != nil || needsRenewal(authority, now) {
 		trusted := data[keyCA]
 		if authority, authorityKey, fresh[keyCA], fresh[keyCAKey], err = newAuthority(now); err != nil {
 			return nil, false, err
@@ -122,16 +122,16 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 		changed = true
 	}
 	serving, _, err := newest(data[keyCert], data[keyKey])
-	if err == nil && !changed && !due(serving, now) && servingFor(serving, authority, hosts) {
+	if err == nil && !changed && !needsRenewal(serving, now) && servingFor(serving, authority, hosts) {
 		return fresh, false, nil
 	}
 	fresh[keyCert], fresh[keyKey], err = newServing(authority, authorityKey, hosts, now)
 	return fresh, true, err
 }
 
-// due reports whether a third or less of a certificate's life is left. It is also true before the life begins, which
-// happens if the issuing clock was ahead.
-func due(c *x509.Certificate, now time.Time) bool {
+// needsRenewal reports whether a third or less of a certificate's life is left. It is also true before the life begins,
+// which happens if the issuing clock was ahead.
+func needsRenewal(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore)/3))
 }
 

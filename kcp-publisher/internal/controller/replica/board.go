@@ -37,7 +37,7 @@ const (
 	// requestTimeout limits one request to the API server.
 	requestTimeout = 4 * time.Second
 
-	announcedField, memberField, hearingsField = "announced", "member.", "hearings"
+	announcedField, memberField, reportTimesField = "announced", "member.", "hearings"
 )
 
 // Board is the ConfigMap that the processes share.
@@ -62,7 +62,7 @@ type Board struct {
 // member has a member's last heartbeat and the time of its last change. Moved is true if the heartbeat has changed
 // since this process started.
 type member struct {
-	said  string
+	beat  string
 	since time.Time
 	moved bool
 }
@@ -78,7 +78,7 @@ func (b *Board) Start(ctx context.Context) error {
 	tick := time.NewTicker(readInterval)
 	defer tick.Stop()
 	var beat time.Time
-	told := ""
+	lastError := ""
 	for count := 0; ; {
 		err := b.read(ctx)
 		if err == nil && time.Since(beat) >= beatInterval && (count > 0 || b.knowsOthers()) {
@@ -86,11 +86,11 @@ func (b *Board) Start(ctx context.Context) error {
 			beat = time.Now()
 			err = b.say(ctx, fmt.Sprintf("%d %d", b.shards, count))
 		}
-		if text := fmt.Sprint(err); err != nil && text != told && ctx.Err() == nil {
+		if text := fmt.Sprint(err); err != nil && text != lastError && ctx.Err() == nil {
 			log.Error(err, "failed to reach the other replicas")
-			told = text
+			lastError = text
 		} else if err == nil {
-			told = ""
+			lastError = ""
 		}
 		select {
 		case <-ctx.Done():
@@ -172,14 +172,14 @@ func (b *Board) take(
 		b.holder = *lease.Spec.HolderIdentity
 	}
 	next := map[string]member{}
-	for key, said := range data {
+	for key, value := range data {
 		name, is := strings.CutPrefix(key, memberField)
 		if !is {
 			continue
 		}
 		known, was := b.members[name]
-		if !was || known.said != said {
-			known = member{said, asked, was}
+		if !was || known.beat != value {
+			known = member{value, asked, was}
 		}
 		next[name] = known
 		if asked.Sub(known.since) > memberForgotten && name != b.member {
@@ -264,30 +264,30 @@ func (b *Board) Members() (live []string, known bool) {
 	defer b.mu.Unlock()
 	live = []string{b.member}
 	for name, m := range b.members {
-		shards, _, _ := strings.Cut(m.said, " ")
+		shards, _, _ := strings.Cut(m.beat, " ")
 		if name != b.member && shards == strconv.Itoa(b.shards) && b.asked.Sub(m.since) <= memberTimeout {
 			live = append(live, name)
 		}
 	}
-	_, said := b.members[b.member]
-	return live, said && b.fresh()
+	_, isMember := b.members[b.member]
+	return live, isMember && b.fresh()
 }
 
-// hearingsName returns the name of the ConfigMap with the times of a shard's reports.
-func (b *Board) hearingsName(n int) string { return fmt.Sprintf("%s-heard-%d", b.name, n) }
+// reportTimesName returns the name of the ConfigMap with the times of a shard's reports.
+func (b *Board) reportTimesName(n int) string { return fmt.Sprintf("%s-heard-%d", b.name, n) }
 
-// Tell writes the times of a shard's reports.
-func (b *Board) Tell(ctx context.Context, n int, data []byte) error {
+// WriteReportTimes writes the times of a shard's reports.
+func (b *Board) WriteReportTimes(ctx context.Context, n int, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	config := b.object(b.hearingsName(n))
-	body, err := json.Marshal(map[string]any{"binaryData": map[string][]byte{hearingsField: data}})
+	config := b.object(b.reportTimesName(n))
+	body, err := json.Marshal(map[string]any{"binaryData": map[string][]byte{reportTimesField: data}})
 	if err != nil {
 		return err
 	}
 	err = b.client.Patch(ctx, config, client.RawPatch(types.MergePatchType, body))
 	if apierrors.IsNotFound(err) {
-		config.BinaryData = map[string][]byte{hearingsField: data}
+		config.BinaryData = map[string][]byte{reportTimesField: data}
 		err = b.client.Create(ctx, config)
 	}
 	if err != nil {
@@ -296,13 +296,13 @@ func (b *Board) Tell(ctx context.Context, n int, data []byte) error {
 	return nil
 }
 
-// Hearings reads the data that Tell wrote, or nil.
-func (b *Board) Hearings(ctx context.Context, n int) ([]byte, error) {
+// ReportTimes reads the data that WriteReportTimes wrote, or nil.
+func (b *Board) ReportTimes(ctx context.Context, n int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	config := b.object(b.hearingsName(n))
+	config := b.object(b.reportTimesName(n))
 	if err := b.client.Get(ctx, client.ObjectKeyFromObject(config), config); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read ConfigMap %s/%s: %w", b.namespace, config.Name, err)
 	}
-	return config.BinaryData[hearingsField], nil
+	return config.BinaryData[reportTimesField], nil
 }

@@ -45,24 +45,24 @@ func TestAnnouncementIsValidWhileFreshAndItsPlannerHasTheLease(t *testing.T) {
 
 func TestMembersAreAliveWhileTheirHeartbeatsChange(t *testing.T) {
 	b, began := NewBoard(nil, "kcp-system", "lease", "me", 3), time.Now().Add(-time.Minute)
-	look := func(after time.Duration, data map[string]string) (forgotten map[string]any) {
+	poll := func(after time.Duration, data map[string]string) (forgotten map[string]any) {
 		_, forgotten = b.take(data, shard.Announcement{}, leaseOf(""), began.Add(after))
 		return forgotten
 	}
 	first := map[string]string{"member.live": "3 1", "member.dead": "3 7", "member.other": "2 1", "announced": "{}"}
-	look(0, first)
+	poll(0, first)
 	if b.knowsOthers() {
 		t.Error("it is known who lives after one look")
 	}
 	if _, known := b.Members(); known {
 		t.Error("who has said nothing itself is a member")
 	}
-	look(3*time.Second, map[string]string{"member.live": "3 2", "member.dead": "3 7", "member.other": "2 2"})
+	poll(3*time.Second, map[string]string{"member.live": "3 2", "member.dead": "3 7", "member.other": "2 2"})
 	if b.knowsOthers() {
 		t.Error("it is known that one is gone after three seconds")
 	}
 	second := map[string]string{"member.live": "3 6", "member.dead": "3 7", "member.other": "2 6", "member.me": "3 1"}
-	look(memberTimeout+time.Second, second)
+	poll(memberTimeout+time.Second, second)
 	if !b.knowsOthers() {
 		t.Error("it is not known who lives")
 	}
@@ -70,7 +70,7 @@ func TestMembersAreAliveWhileTheirHeartbeatsChange(t *testing.T) {
 	if len(live) != 2 || live[0] != "me" || live[1] != "live" {
 		t.Errorf("the members are %v", live)
 	}
-	if forgotten := look(memberForgotten+time.Second, second); len(forgotten) != 1 {
+	if forgotten := poll(memberForgotten+time.Second, second); len(forgotten) != 1 {
 		t.Errorf("taken off are %v", forgotten)
 	}
 }

@@ -21,8 +21,8 @@ import (
 const Planner = -1
 
 const (
-	// lookInterval is the interval between checks whether a part still belongs to this replica.
-	lookInterval = time.Second
+	// pollInterval is the interval between checks whether a part still belongs to this replica.
+	pollInterval = time.Second
 	// joins is the time that a new replica waits before it takes parts, so that it sees replicas that start at the same
 	// time.
 	joins = 2*beatInterval + readInterval
@@ -149,7 +149,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 	ended := make(chan error, 1)
 	go func() { ended <- r.Work(working, part, lease) }()
 	defer stop()
-	tick := time.NewTicker(lookInterval)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for unwanted := 0; ; {
 		select {

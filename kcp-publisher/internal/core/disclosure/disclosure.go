@@ -18,12 +18,12 @@ import (
 type Finding struct {
 	// Field is a path such as spec.data.spec.hosts[0].
 	Field string
-	// Looks is the kind of secret, such as "a private key".
-	Looks string
+	// Resembles is the kind of secret, such as "a private key".
+	Resembles string
 }
 
 func (f Finding) String() string {
-	return fmt.Sprintf("%s: appears to contain %s, which every runtime could read", f.Field, f.Looks)
+	return fmt.Sprintf("%s: appears to contain %s, which every runtime could read", f.Field, f.Resembles)
 }
 
 // Find returns the first finding in a JSON value as decoded by encoding/json, in the order of sorted keys. at is the
@@ -34,8 +34,8 @@ func Find(value any, at string, public []string) (Finding, bool) {
 	}
 	switch v := value.(type) {
 	case string:
-		if looks := judge(v); looks != "" {
-			return Finding{Field: at, Looks: looks}, true
+		if resembles := judge(v); resembles != "" {
+			return Finding{Field: at, Resembles: resembles}, true
 		}
 	case []any:
 		for i, item := range v {
@@ -45,11 +45,11 @@ func Find(value any, at string, public []string) (Finding, bool) {
 		}
 	case map[string]any:
 		if field := filledSecret(v); field != "" && !slices.Contains(public, step(at, field)) {
-			return Finding{Field: step(at, field), Looks: "the content of a Secret"}, true
+			return Finding{Field: step(at, field), Resembles: "the content of a Secret"}, true
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			if looks := judge(key); looks != "" {
-				return Finding{Field: at, Looks: looks + " as the name of a field"}, true
+			if resembles := judge(key); resembles != "" {
+				return Finding{Field: at, Resembles: resembles + " as the name of a field"}, true
 			}
 			if f, ok := Find(v[key], step(at, key), public); ok {
 				return f, true
@@ -93,7 +93,7 @@ func mapOf(value any) map[string]any {
 
 // form is one kind of secret with a recognizable form.
 type form struct {
-	looks string
+	resembles string
 	// sign is a part of every such secret, so most texts need no closer look.
 	sign    string
 	pattern *regexp.Regexp
@@ -120,8 +120,8 @@ var forms = []form{
 
 // judge returns the kind of secret that a text appears to be, or an empty string.
 func judge(text string) string {
-	if looks := judgePlain(text); looks != "" {
-		return looks
+	if resembles := judgePlain(text); resembles != "" {
+		return resembles
 	}
 	// Kubernetes encodes bytes in base64.
 	packed := strings.TrimSpace(text)
@@ -138,7 +138,7 @@ func judge(text string) string {
 func judgePlain(text string) string {
 	for _, f := range forms {
 		if strings.Contains(text, f.sign) && f.pattern.MatchString(text) {
-			return f.looks
+			return f.resembles
 		}
 	}
 	return ""

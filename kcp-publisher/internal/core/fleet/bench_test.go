@@ -80,7 +80,7 @@ func BenchmarkLook(b *testing.B) {
 	in := benchFleet()
 	b.ReportAllocs()
 	for b.Loop() {
-		Look(in)
+		Assess(in)
 	}
 }
 

@@ -195,7 +195,7 @@ var controlPlaneScenes = []scene{
 		})
 	}, OlderVersionAsked, "", "stays at version 1.5.0", "rollout list"},
 	{"a module with a value that the runtime does not have", func(w *world) {
-		w.says("keda", "Error", "module keda: value region is not defined for this runtime").because("keda",
+		w.reports("keda", "Error", "module keda: value region is not defined for this runtime").because("keda",
 			reason.ValueUndefined)
 	}, ValueUndefined, "", "value region", "kyma-pull.dev/values"},
 }
@@ -207,7 +207,7 @@ var wayScenes = []scene{
 		}
 	}, RegistryLost, "", "no bundle", ""},
 	{"a registry that lost the bundle of a broken module", func(w *world) {
-		w.says("keda", "Error", "Deployment keda cannot start").facts.Deviation = &plan.Deviation{
+		w.reports("keda", "Error", "Deployment keda cannot start").facts.Deviation = &plan.Deviation{
 			Reason: v1beta2.ReasonBundleIncomplete, Message: "its documents are gone",
 		}
 	}, ModuleBroken, "", "", ""},
@@ -250,16 +250,16 @@ var wayScenes = []scene{
 		w.never().facts.ReportUnread = errors.New("the registry answers 403 Forbidden")
 	}, ReportUnreadable, "", "cannot be read: the registry answers 403", ""},
 	{
-		"a silent runtime", func(w *world) { w.heard = noon.Add(-3 * time.Hour) }, NotHeard, "",
+		"a silent runtime", func(w *world) { w.lastReport = noon.Add(-3 * time.Hour) }, NotHeard, "",
 		"more than the allowed 30m0s ago", "runtime-gone",
 	},
 	{"a silent runtime while the newest bundle waits", func(w *world) {
-		w.pending(time.Hour).heard = noon.Add(-3 * time.Hour)
+		w.pending(time.Hour).lastReport = noon.Add(-3 * time.Hour)
 	}, NotHeard, "", "more than the allowed", ""},
 	{"reports that are carried and too old", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
 		w.facts.Carried, w.facts.Silence = true, 90*24*time.Hour
-		w.heard, w.facts.Report.Time = noon.Add(-100*24*time.Hour), noon.Add(-100*24*time.Hour)
+		w.lastReport, w.facts.Report.Time = noon.Add(-100*24*time.Hour), noon.Add(-100*24*time.Hour)
 	}, CarriedTooOld, "", "", "import-report"},
 	{"a publisher that does not run any more", func(w *world) {
 		w.kyma = *w.status()
@@ -357,10 +357,10 @@ var wayScenes = []scene{
 }
 
 func TestJudgeNamesTheFirstCauseAndTheFix(t *testing.T) {
-	told := map[Situation]bool{}
+	seen := map[Situation]bool{}
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes, runtimeScenes} {
 		for _, s := range scenes {
-			told[s.situation] = true
+			seen[s.situation] = true
 			t.Run(s.name, func(t *testing.T) {
 				w := newWorld(t)
 				s.change(w)
@@ -369,7 +369,7 @@ func TestJudgeNamesTheFirstCauseAndTheFix(t *testing.T) {
 		}
 	}
 	for _, d := range Descriptions() {
-		if d.Health != "" && !told[d.Situation] && d.Situation != ModuleRemark {
+		if d.Health != "" && !seen[d.Situation] && d.Situation != ModuleRemark {
 			t.Errorf("no scene comes to %s", d.Situation)
 		}
 	}

@@ -15,84 +15,86 @@ import (
 var runtimeScenes = []scene{
 	{"nothing", func(*world) {}, "", Healthy, "", ""},
 	{"immutable fields", func(w *world) {
-		w.says("keda", "Error",
+		w.reports("keda", "Error",
 			`nothing of version 1.0.0 was applied: Deployment x: spec.selector: can only be changed by recreating it: keep the fields as they are`).because("keda", reason.Immutable)
 	}, ModuleImmutable, "", "module keda is Error", "kyma-pull.dev/recreate"},
 	{"objects of somebody else", func(w *world) {
-		w.says("keda", "Error",
+		w.reports("keda", "Error",
 			"nothing was applied: Deployment kyma-system/x: there already and not made by this module: rename it in "+
 				"the module, delete it, or hand it over").because("keda", reason.Conflict)
 	}, ModuleConflict, "", "", "kyma-pull.dev/adopt"},
 	{"a missing right", func(w *world) {
-		w.says("keda", "Error",
+		w.reports("keda", "Error",
 			"nothing was applied: system:serviceaccount:a:b may not create pods: grant it that, or remove the "+
 				"objects from the module").because("keda", reason.Forbidden)
 	}, ModuleForbidden, "", "", "docs/guides/rights.md"},
 	{"a quota", func(w *world) {
-		w.says("keda", "Error", `pods "x" is forbidden: exceeded quota: small`).because("keda", reason.ApplyFailed)
+		w.reports("keda", "Error", `pods "x" is forbidden: exceeded quota: small`).because("keda", reason.ApplyFailed)
 	}, ModuleApplyFailed, "", "exceeded quota", ""},
 	{"an object that the API server refuses", func(w *world) {
-		w.says("keda", "Error", "nothing of version 1.0.0 was applied: Deployment x: spec.replicas: invalid").
+		w.reports("keda", "Error", "nothing of version 1.0.0 was applied: Deployment x: spec.replicas: invalid").
 			because("keda", reason.ApplyFailed)
 	}, ModuleApplyFailed, "", "", ""},
 	{"an object of the agent's own", func(w *world) {
-		w.says("keda", "Error",
+		w.reports("keda", "Error",
 			"Role kyma-system/skr-agent: has a name that is reserved for the agent: remove it from the module").
 			because("keda", reason.Protected)
 	}, ModuleProtected, "", "", ""},
 	{"a kind that is not served", func(w *world) {
-		w.says("keda", "Error", "Foo x (foo/v1): the cluster does not know this kind").
+		w.reports("keda", "Error", "Foo x (foo/v1): the cluster does not know this kind").
 			because("keda", reason.UnknownKind)
 	}, ModuleKindUnknown, "", "", ""},
 	{"an image that cannot be pulled", func(w *world) {
-		w.says("keda", "Error", "not ready after 10m0s: Pod keda: ImagePullBackOff: unauthorized").
+		w.reports("keda", "Error", "not ready after 10m0s: Pod keda: ImagePullBackOff: unauthorized").
 			because("keda", reason.ImagePull)
 	}, ModuleImagePull, "", "unauthorized", "docs/guides/secrets.md"},
 	{"images that cannot be redirected", func(w *world) {
-		w.says("keda", "Error", "annotation kyma-pull.dev/images: invalid character").
+		w.reports("keda", "Error", "annotation kyma-pull.dev/images: invalid character").
 			because("keda", reason.ImagesBroken)
 	}, ModuleImages, "", "", ""},
 	{"content that is not there", func(w *world) {
-		w.says("keda", "Error", "module keda: the next version waits: fetch blob: 403").
+		w.reports("keda", "Error", "module keda: the next version waits: fetch blob: 403").
 			because("keda", reason.ContentMissing)
 	}, ModuleContentMissing, "", "", "kcp-publisher export r-1"},
 	{"content that cannot be rendered", func(w *world) {
-		w.says("keda", "Error", "chart keda: values: x").because("keda", reason.ContentBroken)
+		w.reports("keda", "Error", "chart keda: values: x").because("keda", reason.ContentBroken)
 	}, ModuleContentBroken, "", "values", ""},
 	{"a module that does not become ready", func(w *world) {
-		w.says("keda", "Error", "not ready after 10m0s: Deployment keda: Available: 0/1").
+		w.reports("keda", "Error", "not ready after 10m0s: Deployment keda: Available: 0/1").
 			because("keda", reason.Timeout)
 	}, ModuleNotReadyInTime, "", "0/1", ""},
 	{
-		"a broken module", func(w *world) { w.says("mail", "Error", "Deployment mail cannot start") }, ModuleBroken, "",
+		"a broken module", func(w *world) { w.reports("mail", "Error", "Deployment mail cannot start") }, ModuleBroken,
+		"",
 		"module mail is Error: Deployment mail cannot start", "kubectl describe manifest",
 	},
 	{
-		"a module that asks for something", func(w *world) { w.says("keda", "Warning", "give it a database") },
+		"a module that asks for something", func(w *world) { w.reports("keda", "Warning", "give it a database") },
 		ModuleWarning, "", "give it a database", "",
 	},
 	{"a broken module after one that asks for something", func(w *world) {
-		w.says("keda", "Warning", "give it a database").says("mail", "Error", "Deployment mail cannot start")
+		w.reports("keda", "Warning", "give it a database").reports("mail", "Error", "Deployment mail cannot start")
 	}, ModuleBroken, "", "module mail is Error", ""},
 	{"a module that is in use and shall go", func(w *world) {
 		w.facts.Published.State.Manifests = w.facts.Published.State.Manifests[1:]
 		w.facts.Published.Predicate.Removals = []string{"keda"}
-		w.says("keda", "Warning", "the module goes when its custom resources are gone, delete them: ScaledObject a/b").
+		w.reports("keda", "Warning",
+			"the module goes when its custom resources are gone, delete them: ScaledObject a/b").
 			because("keda", reason.CustomResourcesExist)
 	}, ModuleRemovalBlocked, "", "ScaledObject a/b", ""},
 	{
-		"a module that is being installed", func(w *world) { w.says("keda", "Processing", "Deployment keda: 0/1") },
+		"a module that is being installed", func(w *world) { w.reports("keda", "Processing", "Deployment keda: 0/1") },
 		ModuleProcessing, "", "0/1", "",
 	},
 	{"a module that is being installed for hours", func(w *world) {
-		w.says("keda", "Processing", "Deployment keda: 0/1")
+		w.reports("keda", "Processing", "Deployment keda: 0/1")
 		w.kyma = *w.status()
-		w.now, w.heard = w.now.Add(3*time.Hour), w.now.Add(3*time.Hour)
+		w.now, w.lastReport = w.now.Add(3*time.Hour), w.now.Add(3*time.Hour)
 		w.facts.Report.Sequence, w.facts.Report.Time = 9, w.now
 	}, ModuleStuck, "", "0/1", ""},
 	{"a broken module in a deleted Kyma", func(w *world) {
 		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon}, true
-		w.says("keda", "Error", "x")
+		w.reports("keda", "Error", "x")
 	}, ModuleBroken, "", "", ""},
 	{"a deleted Kyma", func(w *world) {
 		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon}, true
@@ -103,11 +105,11 @@ var runtimeScenes = []scene{
 		w.pending(time.Hour)
 	}, BundleNotTaken, "", "", ""},
 	{"a module that is being installed since another one is repaired", func(w *world) {
-		w.says("keda", "Error", "x")
+		w.reports("keda", "Error", "x")
 		w.kyma = *w.status()
-		w.now, w.heard = w.now.Add(3*time.Hour), w.now.Add(3*time.Hour)
+		w.now, w.lastReport = w.now.Add(3*time.Hour), w.now.Add(3*time.Hour)
 		w.facts.Report.Sequence, w.facts.Report.Time = 9, w.now
-		w.says("keda", "Ready", "").says("mail", "Processing", "Deployment mail: 0/1")
+		w.reports("keda", "Ready", "").reports("mail", "Processing", "Deployment mail: 0/1")
 	}, ModuleProcessing, "", "", ""},
 	{"a deletion that takes more than a day", func(w *world) {
 		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon.Add(-26 * time.Hour)}, true
@@ -173,7 +175,7 @@ var runtimeScenes = []scene{
 		CertificateExpired, "", "expired at 2026-05-03T12:00:00Z", "skr-agent",
 	},
 	{"a module that is broken while the certificate ends", func(w *world) {
-		w.certified(61*24*time.Hour, 29*24*time.Hour).says("keda", "Error", "x")
+		w.certified(61*24*time.Hour, 29*24*time.Hour).reports("keda", "Error", "x")
 	}, ModuleBroken, "", "", ""},
 	{"a Watcher that is not followed", func(w *world) {
 		w.facts.Published.State.Watchers = []bundle.Watcher{{Name: "w"}}
@@ -186,7 +188,7 @@ var runtimeScenes = []scene{
 	}, WindowAwaited, "", "module keda stays at version 0.9.0: the upgrade", "skipMaintenanceWindows"},
 	{"a runtime that waits for its window and is not heard any more", func(w *world) {
 		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
-		w.heard = noon.Add(-2 * time.Hour)
+		w.lastReport = noon.Add(-2 * time.Hour)
 	}, NotHeard, "", "", "kubectl get pods"},
 	{"an upgrade without a window", func(w *world) {
 		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
@@ -208,7 +210,7 @@ var runtimeScenes = []scene{
 		})
 	}, RolloutPaused, "", "holds version 1.1.0: wave all waits for its approval", "rollout approve keda-regular-1 all"},
 	{"a rollout that somebody undid", func(w *world) {
-		w.given().rollout(v1alpha1.RolloutRolledBack, func(r *v1alpha1.Rollout) { r.Spec.Undo = true })
+		w.withVersion().rollout(v1alpha1.RolloutRolledBack, func(r *v1alpha1.Rollout) { r.Spec.Undo = true })
 	}, RolloutTookBack, "", "took version 1.1.0 back; it was undone on request",
 		"no action needed: an operator undid the rollout"},
 	{"a runtime that somebody suspended", func(w *world) {
@@ -219,7 +221,8 @@ var runtimeScenes = []scene{
 		RolloutStopped, "", "it was stopped", "rollout show keda-regular-1",
 	},
 	{
-		"a rollout that took the version back here", func(w *world) { w.given().rollout(v1alpha1.RolloutRolledBack) },
+		"a rollout that took the version back here",
+		func(w *world) { w.withVersion().rollout(v1alpha1.RolloutRolledBack) },
 		RolloutTookBack, "", "took version 1.1.0 back", "rollout show keda-regular-1",
 	},
 	{
@@ -228,6 +231,6 @@ var runtimeScenes = []scene{
 	},
 	{"a rollout that went through", func(w *world) { w.rollout(v1alpha1.RolloutSucceeded) }, "", Healthy, "", ""},
 	{"a broken module that a stopped rollout gave", func(w *world) {
-		w.given().rollout(v1alpha1.RolloutStopped).says("keda", "Error", "Deployment keda cannot start")
+		w.withVersion().rollout(v1alpha1.RolloutStopped).reports("keda", "Error", "Deployment keda cannot start")
 	}, ModuleBroken, "", "cannot start", ""},
 }

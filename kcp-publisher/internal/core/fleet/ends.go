@@ -69,9 +69,9 @@ func certificateEnds(k *known) *found {
 		return nil
 	}
 	from, until := published.Certificate.NotBefore.Time, published.Certificate.NotAfter.Time
-	due := until.Add(-until.Sub(from) / certificateShare)
+	renewal := until.Add(-until.Sub(from) / certificateShare)
 	switch {
-	case !until.After(from) || k.now.Before(due):
+	case !until.After(from) || k.now.Before(renewal):
 		return nil
 	case !k.now.Before(until):
 		return &found{
@@ -80,7 +80,7 @@ func certificateEnds(k *known) *found {
 		}
 	}
 	return &found{
-		situation: CertificateExpiresSoon, since: due, message: "the agent's certificate expires at " +
+		situation: CertificateExpiresSoon, since: renewal, message: "the agent's certificate expires at " +
 			until.UTC().Format(time.RFC3339) + ", and was not renewed",
 	}
 }

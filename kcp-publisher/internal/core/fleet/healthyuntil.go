@@ -34,7 +34,7 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 
 // changesOf returns the times when the health of a runtime can change although its Kyma does not.
 func changesOf(kyma *v1beta2.Kyma) []time.Time {
-	changes := []time.Time{plan.Heard(kyma).Add(notedWithin)}
+	changes := []time.Time{plan.LastReportTime(kyma).Add(notedWithin)}
 	if published := kyma.Status.Runtime.Published; published != nil {
 		changes = append(changes, published.Time.Add(takenWithin))
 		if c := published.Certificate; c != nil {

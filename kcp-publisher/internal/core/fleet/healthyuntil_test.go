@@ -174,9 +174,9 @@ func calm(kyma *v1beta2.Kyma, r *rand.Rand) {
 			v1beta2.StateUnmanaged}[r.IntN(3)], false, m.Version
 	}
 	kyma.Status.ActiveChannel = "regular"
-	heard := metav1.NewTime(noon.Add(-time.Duration(r.IntN(30)) * time.Hour))
+	reportedAt := metav1.NewTime(noon.Add(-time.Duration(r.IntN(30)) * time.Hour))
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-		ID: plan.RuntimeID(kyma), Observed: &v1beta2.ObservedBundle{Time: heard, Heard: &heard},
+		ID: plan.RuntimeID(kyma), Observed: &v1beta2.ObservedBundle{Time: reportedAt, Heard: &reportedAt},
 	}
 	if r.IntN(2) == 0 {
 		published := noon.Add(-time.Duration(r.IntN(90)) * time.Minute)

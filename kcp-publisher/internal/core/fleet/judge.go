@@ -80,8 +80,8 @@ func judge(k known) Runtime {
 	if s := kyma.Status.Runtime; s != nil && s.Observed != nil {
 		r.InForce, r.Agent, r.Kubernetes = s.Observed.Sequence, line(s.Observed.AgentVersion),
 			line(s.Observed.KubernetesVersion)
-		heard := plan.Heard(kyma)
-		r.LastReport = &heard
+		lastReport := plan.LastReportTime(kyma)
+		r.LastReport = &lastReport
 	}
 	for _, rule := range rules {
 		f := rule(&k)

@@ -38,7 +38,7 @@ func TestModuleTextDoesNotChangeTheSituation(t *testing.T) {
 				state = v1beta2.StateError
 			}
 			want := fromModule.situation(v1beta2.Reason(why))
-			got := newWorld(t).says("keda", state, text).because("keda", why).judged()
+			got := newWorld(t).reports("keda", state, text).because("keda", why).judged()
 			if got.Cause == nil || got.Cause.Situation != want {
 				t.Fatalf("reason %q with the text %q: got %+v, want %s", why, text, got.Cause, want)
 			}
@@ -59,7 +59,7 @@ func TestModuleTextDoesNotChangeEarlierSituations(t *testing.T) {
 				if w.untouched || w.facts.Report == nil || w.facts.Published == nil {
 					continue
 				}
-				w.says("mail", v1beta2.StateError, text)
+				w.reports("mail", v1beta2.StateError, text)
 				if r := w.judged(); r.Cause == nil || r.Cause.Situation != s.situation {
 					t.Errorf("%s beside %q: got %+v, want %s", s.name, text, r.Cause, s.situation)
 				}

@@ -172,7 +172,7 @@ func neverReported(k *known) *found {
 func notHeard(k *known) *found {
 	if k.notReporting(v1beta2.ReasonSilent) {
 		f := of(NotHeard, k.reporting)
-		f.since = plan.Heard(k.kyma)
+		f.since = plan.LastReportTime(k.kyma)
 		switch {
 		case k.reasons().Report == v1beta2.Reason(reason.ReportUnreadable):
 			f.situation = ReportUnreadable
@@ -181,7 +181,7 @@ func notHeard(k *known) *found {
 		}
 		return f
 	}
-	noted := plan.Heard(k.kyma)
+	noted := plan.LastReportTime(k.kyma)
 	if k.carried || noted.IsZero() || !plan.Reports(k.kyma) || k.now.Sub(noted) <= notedWithin {
 		return nil
 	}

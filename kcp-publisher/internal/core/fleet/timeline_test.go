@@ -53,7 +53,7 @@ func identity(n int) bundle.BundleIdentity {
 	return i
 }
 
-func told(bundles []Bundle) string {
+func outcomesOf(bundles []Bundle) string {
 	var lines []string
 	for i := range bundles {
 		b := &bundles[i]
@@ -85,13 +85,13 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 6 replaced before it was reported; no version changes; noted; signed false gone
 5 was applied, Ready; no version changes; noted; signed false gone`},
 	} {
-		if got := told(Timeline(kyma, c.chain)); got != c.want {
+		if got := outcomesOf(Timeline(kyma, c.chain)); got != c.want {
 			t.Errorf("%s: got\n%s\n\nwant\n%s", name, got, c.want)
 		}
 	}
 	// With the status of an older publisher, the registry has the bundles but their outcome is unknown.
 	want := "9 in force; not recorded; signed; signed true \n8 not recorded; not recorded; signed; signed true "
-	if got := told(Timeline(sequences(9, 9),
+	if got := outcomesOf(Timeline(sequences(9, 9),
 		Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}})); got != want {
 		t.Errorf("got\n%s\n\nwant\n%s", got, want)
 	}
@@ -137,7 +137,7 @@ func TestTimelineTextIsBoundedAndPrintable(t *testing.T) {
 			{Module: hostile, From: hostile, To: hostile},
 		}
 	})), Chain{})
-	if got := told(all); len(got) > 2000 || strings.ContainsAny(got, "\x1b\u202e\n") {
+	if got := outcomesOf(all); len(got) > 2000 || strings.ContainsAny(got, "\x1b\u202e\n") {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }

@@ -36,8 +36,8 @@ type world struct {
 	kyma     v1beta2.Kyma
 	facts    ingest.Facts
 	rollouts []v1alpha1.Rollout
-	// heard is the time when the report arrived, now the time of the evaluation.
-	heard, now time.Time
+	// lastReport is the time when the report arrived, now the time of the evaluation.
+	lastReport, now time.Time
 	// holding is the reason why bundles are only renewed, empty while they are published.
 	holding string
 	// untouched keeps the Kyma's status.
@@ -46,7 +46,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	return &world{
-		T: t, heard: noon.Add(-time.Minute), now: noon,
+		T: t, lastReport: noon.Add(-time.Minute), now: noon,
 		kyma: v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "one",
 				CreationTimestamp: metav1.NewTime(noon.Add(-48 * time.Hour)),
@@ -89,7 +89,7 @@ func (w *world) status() *v1beta2.Kyma {
 		return &w.kyma
 	}
 	if w.facts.Report != nil {
-		ingest.Remember(&w.kyma.Status, *w.facts.Report, "key", "thumbprint", w.heard)
+		ingest.Remember(&w.kyma.Status, *w.facts.Report, "key", "thumbprint", w.lastReport)
 	}
 	w.kyma.Status = ingest.Status(w.kyma.Status, w.facts, w.now)
 	w.kyma.Status = ingest.HeldBy(w.kyma.Status, nil, w.holding, 3, w.now)
@@ -124,7 +124,7 @@ func (w *world) certified(ago, left time.Duration) *world {
 	return w
 }
 
-func (w *world) says(module string, state v1beta2.State, message string) *world {
+func (w *world) reports(module string, state v1beta2.State, message string) *world {
 	for i := range w.facts.Report.Modules {
 		if m := &w.facts.Report.Modules[i]; m.Name == module {
 			m.State, m.Message = state, message
@@ -221,8 +221,8 @@ func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.R
 	return w
 }
 
-// given records that the rollout decided the runtime's version of keda.
-func (w *world) given() *world {
+// withVersion records that the rollout decided the runtime's version of keda.
+func (w *world) withVersion() *world {
 	w.facts.Given = map[string]v1beta2.GivenVersion{
 		"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon.Add(-time.Hour))},
 	}

@@ -117,7 +117,7 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		case leaves && old.DeletionTimestamp.IsZero():
 			f.Leaving = append(f.Leaving, runtime)
 		}
-		changed := compare(had, gets, given(next))
+		changed := compare(had, gets, versionsOf(next))
 		for _, g := range changed {
 			groups[g] = append(groups[g], runtime)
 		}
@@ -163,8 +163,8 @@ func warnings(before, after Fleet) (all []string) {
 	return all
 }
 
-// given returns the last published versions of a runtime.
-func given(kyma *v1beta2.Kyma) map[string]string {
+// versionsOf returns the last published versions of a runtime.
+func versionsOf(kyma *v1beta2.Kyma) map[string]string {
 	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
 		return r.Published.Versions
 	}
@@ -174,7 +174,7 @@ func given(kyma *v1beta2.Kyma) map[string]string {
 // kept returns the versions that a runtime has while nothing is published to it.
 func kept(kyma *v1beta2.Kyma) map[string]resolve.Prospect {
 	all := map[string]resolve.Prospect{}
-	for module, version := range given(kyma) {
+	for module, version := range versionsOf(kyma) {
 		all[module] = resolve.Prospect{Module: module, Version: version}
 	}
 	return all
@@ -189,14 +189,14 @@ func outlook(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.Pro
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range resolve.Outlook(asked, f.Catalog, given(kyma), now) {
+	for _, p := range resolve.Outlook(asked, f.Catalog, versionsOf(kyma), now) {
 		all[p.Module] = p
 	}
 	return all, nil
 }
 
 // compare returns the modules that the change affects.
-func compare(had, gets map[string]resolve.Prospect, given map[string]string) []group {
+func compare(had, gets map[string]resolve.Prospect, versions map[string]string) []group {
 	modules := maps.Clone(had)
 	maps.Copy(modules, gets)
 	var changes []group
@@ -206,7 +206,7 @@ func compare(had, gets map[string]resolve.Prospect, given map[string]string) []g
 			continue
 		}
 		changes = append(changes, group{
-			module, cmp.Or(after.Channel, before.Channel), given[module], after.Version, after.Held,
+			module, cmp.Or(after.Channel, before.Channel), versions[module], after.Version, after.Held,
 		})
 	}
 	return changes

@@ -60,7 +60,7 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 }
 
 // asking returns a Kyma of channel regular that asks for keda and was given it in a version, empty for not yet.
-func asking(given string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
+func asking(output string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
 		Spec: v1beta2.KymaSpec{
 			Channel: "regular",
@@ -69,9 +69,9 @@ func asking(given string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 			},
 		},
 	}
-	if given != "" {
+	if output != "" {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
-			Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": given}},
+			Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": output}},
 		}
 	}
 	for _, change := range changes {

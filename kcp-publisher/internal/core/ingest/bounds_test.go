@@ -59,10 +59,11 @@ func TestRefusedStatusIsNotHealthy(t *testing.T) {
 	refused.Runtime.Published.Sequence++
 	after := Unwritable(before, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)),
 		noon)
-	said := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
-	if after.State != v1beta2.StateWarning || said.Reason != v1beta2.ReasonReportRefused ||
-		said.Status != metav1.ConditionFalse || len(said.Message) > 1024 || strings.Contains(said.Message, "\x1b") {
-		t.Errorf("got %s, %+v", after.State, said)
+	condition := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
+	if after.State != v1beta2.StateWarning || condition.Reason != v1beta2.ReasonReportRefused ||
+		condition.Status != metav1.ConditionFalse || len(condition.Message) > 1024 ||
+		strings.Contains(condition.Message, "\x1b") {
+		t.Errorf("got %s, %+v", after.State, condition)
 	}
 	refused.Runtime.Reasons = &v1beta2.RuntimeReasons{Report: "Other"}
 	if !reflect.DeepEqual(after.Runtime, refused.Runtime) || !reflect.DeepEqual(after.Modules, before.Modules) {

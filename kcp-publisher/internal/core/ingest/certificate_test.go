@@ -30,7 +30,7 @@ func TestExpiryOfTheLastCertificateStaysRecorded(t *testing.T) {
 	}
 	enrolled("thumbprint")
 	m.facts.Published.Predicate.Certificate = text
-	m.look()
+	m.poll()
 	end := noon.Add(time.Hour)
 	known := func(when string) {
 		t.Helper()
@@ -49,10 +49,10 @@ func TestExpiryOfTheLastCertificateStaysRecorded(t *testing.T) {
 	m.publish("another one", func(*bundle.DesiredState) {})
 	known("the bundle after that")
 	enrolled("thumbprint")
-	m.look()
+	m.poll()
 	known("the same key enrolls again")
 	enrolled("another thumbprint")
-	m.look()
+	m.poll()
 	if life := m.status.Runtime.Published.Certificate; life != nil {
 		t.Errorf("another key has the certificate of the one before: %v", life)
 	}

@@ -17,7 +17,7 @@ func outcome(name string, result v1beta2.CheckResult, value string) v1beta2.Chec
 func TestResultsOfChecksAreRecordedFromReportsAboutTheNewestBundle(t *testing.T) {
 	passed, failed := outcome("latency", v1beta2.CheckPassed, "0.2"), outcome("latency", v1beta2.CheckFailed, "0.9")
 	faster := outcome("latency", v1beta2.CheckPassed, "0.1")
-	says := func(all ...v1beta2.CheckOutcome) func(*Facts) {
+	reports := func(all ...v1beta2.CheckOutcome) func(*Facts) {
 		return func(f *Facts) {
 			for _, o := range all {
 				f.Report.Modules[0].Checks = append(f.Report.Modules[0].Checks,
@@ -30,28 +30,30 @@ func TestResultsOfChecksAreRecordedFromReportsAboutTheNewestBundle(t *testing.T)
 		change func(*Facts)
 		want   []v1beta2.CheckOutcome
 	}{
-		"the first result":            {nil, says(passed), []v1beta2.CheckOutcome{passed}},
-		"another result":              {[]v1beta2.CheckOutcome{passed}, says(failed), []v1beta2.CheckOutcome{failed}},
-		"the same with another value": {[]v1beta2.CheckOutcome{passed}, says(faster), []v1beta2.CheckOutcome{passed}},
-		"a check outside the bundle":  {nil, says(outcome("other", v1beta2.CheckPassed, "")), nil},
+		"the first result": {nil, reports(passed), []v1beta2.CheckOutcome{passed}},
+		"another result": {[]v1beta2.CheckOutcome{passed}, reports(failed),
+			[]v1beta2.CheckOutcome{failed}},
+		"the same with another value": {[]v1beta2.CheckOutcome{passed}, reports(faster),
+			[]v1beta2.CheckOutcome{passed}},
+		"a check outside the bundle": {nil, reports(outcome("other", v1beta2.CheckPassed, "")), nil},
 		"a check of an earlier bundle": {
-			[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, says(), nil,
+			[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, reports(), nil,
 		},
-		"a report without results": {[]v1beta2.CheckOutcome{failed}, says(), []v1beta2.CheckOutcome{failed}},
+		"a report without results": {[]v1beta2.CheckOutcome{failed}, reports(), []v1beta2.CheckOutcome{failed}},
 		"a report about the bundle before": {nil, func(f *Facts) {
-			says(passed)(f)
+			reports(passed)(f)
 			f.Report.Observed.Digest = earlier
 		}, nil},
 		"a report about the version before": {nil, func(f *Facts) {
-			says(passed)(f)
+			reports(passed)(f)
 			f.Report.Modules[0].Version = "0.9.0"
 		}, nil},
 		"a version that is not applied": {nil, func(f *Facts) {
-			says(passed)(f)
+			reports(passed)(f)
 			f.Report.Modules[0].Wanted, f.Report.Modules[0].Version = "1.0.0", "0.9.0"
 		}, nil},
 		"a report that was refused": {nil, func(f *Facts) {
-			says(passed)(f)
+			reports(passed)(f)
 			f.ReportRefused = &refusal.Error{Reason: refusal.ForeignKey}
 		}, nil},
 	} {

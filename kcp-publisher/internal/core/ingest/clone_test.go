@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// said is one report, a second after the previous one.
-type said struct {
+// claim is one report, a second after the previous one.
+type claim struct {
 	instance, twin      string
 	confirmed, enrolled bool
 	after               time.Duration
@@ -18,7 +18,7 @@ type said struct {
 }
 
 func TestTwoAgentsWithOneKeyAreFound(t *testing.T) {
-	for name, reports := range map[string][]said{
+	for name, reports := range map[string][]claim{
 		"one agent": {{instance: "a", counts: true}, {instance: "a", counts: true}},
 		"an agent that restarts": {
 			{instance: "a", counts: true}, {instance: "b"}, {instance: "b"},

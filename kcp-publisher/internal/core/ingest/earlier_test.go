@@ -50,10 +50,10 @@ func (m *fleetMember) publish(name string, change func(state *bundle.DesiredStat
 		Digest: digest.FromString(name), State: state, Versions: last.Versions,
 		Changes: plan.ChangesBetween(last.State, state),
 	}
-	return m.look()
+	return m.poll()
 }
 
-func (m *fleetMember) look() *fleetMember {
+func (m *fleetMember) poll() *fleetMember {
 	m.status = Status(m.status, m.facts, m.now)
 	return m
 }
@@ -67,12 +67,12 @@ func (m *fleetMember) report(name string, modules ...bundle.ReportedModule) *fle
 	report.Modules = modules
 	m.facts.Report = &report
 	Remember(&m.status, report, "key", "thumbprint", m.now)
-	return m.look()
+	return m.poll()
 }
 
 func (m *fleetMember) later(d time.Duration) *fleetMember {
 	m.now = m.now.Add(d)
-	return m.look()
+	return m.poll()
 }
 
 func (m *fleetMember) want(lines ...string) *fleetMember {
@@ -128,7 +128,8 @@ func TestChangedModuleIsProcessingUntilItIsReported(t *testing.T) {
 		"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 		"not Ready (NotReady): "+waits,
 		"keda@1.0.0 Processing: "+waits, "mail@1.0.0 Ready")
-	// Neither an unrelated next bundle makes it Ready, nor a version that comes back: the versions in between are unknown.
+	// Neither an unrelated next bundle makes it Ready, nor a version that comes back: the versions in between are
+	// unknown.
 	m.publish("unrelated", nothing).publish("back", kedaTo("1.0.0"))
 	if m.status.State != v1beta2.StateProcessing || m.status.Modules[0].State != v1beta2.StateProcessing ||
 		m.status.Modules[1].State != v1beta2.StateReady {
@@ -141,7 +142,7 @@ func TestTroubleOfAModuleThatDidNotChangeStays(t *testing.T) {
 	m := member(t)
 	m.facts.Report.Modules = slices.Clone(m.facts.Report.Modules)
 	m.facts.Report.Modules[1].State, m.facts.Report.Modules[1].Message = v1beta2.StateError, "no such image"
-	m.look().publish("unrelated", nothing)
+	m.poll().publish("unrelated", nothing)
 	if m.status.State != v1beta2.StateError || m.status.Modules[1].Message != "no such image" {
 		t.Error(outline(m.status))
 	}
@@ -156,12 +157,12 @@ func TestStatesOfUnknownBundlesAreNotCarriedOver(t *testing.T) {
 			m.publish("unrelated", nothing)
 			m.facts.Published.Predicate.Previous.Digest = digest.FromString("not noted")
 			m.facts.Published.Digest = digest.FromString("another")
-			m.look()
+			m.poll()
 		},
 		"a bundle that was found in the registry": func(m *fleetMember) {
 			m.publish("unrelated", nothing)
 			m.facts.Published.Changes, m.facts.Published.Digest = nil, digest.FromString("found")
-			m.look()
+			m.poll()
 		},
 		"settings by which every module is installed otherwise": func(m *fleetMember) {
 			m.publish("mirrored", func(s *bundle.DesiredState) { s.Settings.Mirrors = map[string]string{"a": "b"} })
@@ -185,12 +186,12 @@ func TestStatesOfUnknownBundlesAreNotCarriedOver(t *testing.T) {
 			m.facts.Report.Refused = []bundle.RefusedBundle{
 				{Digest: m.facts.Published.Digest, Reason: refusal.UnknownKey, Detail: "d"},
 			}
-			m.look()
+			m.poll()
 		},
 		"a report that is refused": func(m *fleetMember) {
 			m.publish("unrelated", nothing)
 			m.facts.ReportRefused = &refusal.Error{Reason: refusal.BadSignature, Detail: "d"}
-			m.look()
+			m.poll()
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +216,7 @@ func TestRunningVersionsComeFromTheReport(t *testing.T) {
 		t.Errorf("a module that the runtime does not have: %+v", added)
 	}
 	m.facts.Report = nil
-	if m.look(); m.status.Modules[0].Version != "2.0.0" {
+	if m.poll(); m.status.Modules[0].Version != "2.0.0" {
 		t.Errorf("without a report, what was known is not known any more: %+v", m.status.Modules[0])
 	}
 }

@@ -22,15 +22,15 @@ type Event struct {
 // while to become ready.
 func Happened(before, after v1beta2.KymaStatus) []Event {
 	var all []Event
-	tell := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
+	add := func(warning bool, reason, note string) { all = append(all, Event{warning, reason, note}) }
 	was, is := conversation(before), conversation(after)
 	if is.Key != nil && (was.Key == nil || was.Key.Thumbprint != is.Key.Thumbprint) {
-		tell(false, v1beta2.ReasonEnrolled, "the runtime enrolled with key "+is.Key.Thumbprint)
+		add(false, v1beta2.ReasonEnrolled, "the runtime enrolled with key "+is.Key.Thumbprint)
 	}
 	if p := is.Published; p != nil && (was.Published == nil || was.Published.Digest != p.Digest) {
 		if changes := differences(versionsIn(was.Published), p.Versions); changes != "" {
 			back := len(p.RolledBackFrom) > 0
-			tell(back, map[bool]string{false: v1beta2.ReasonPublished, true: v1beta2.ReasonRolledBack}[back],
+			add(back, map[bool]string{false: v1beta2.ReasonPublished, true: v1beta2.ReasonRolledBack}[back],
 				fmt.Sprintf("bundle %d%s: %s", p.Sequence, ofCommit(p.Commit), changes))
 		}
 	}
@@ -41,13 +41,13 @@ func Happened(before, after v1beta2.KymaStatus) []Event {
 		if applied != "" {
 			note += ": " + applied
 		}
-		tell(false, v1beta2.ReasonReady, note)
+		add(false, v1beta2.ReasonReady, note)
 	case fell(before.State, after.State):
 		if note := failure(after); note != "" {
-			tell(true, v1beta2.ReasonFailed, note)
+			add(true, v1beta2.ReasonFailed, note)
 		}
 	case applied != "":
-		tell(false, v1beta2.ReasonApplied, applied)
+		add(false, v1beta2.ReasonApplied, applied)
 	}
 	return all
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// told returns the Events since a status, one per line.
-func (m *fleetMember) told(since v1beta2.KymaStatus) string {
+// eventsSince returns the Events since a status, one per line.
+func (m *fleetMember) eventsSince(since v1beta2.KymaStatus) string {
 	var lines []string
 	for _, e := range Happened(since, m.status) {
 		line := e.Reason + ": " + e.Note
@@ -41,7 +41,7 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			m.facts.Published.Predicate.Source = &bundle.Source{
 				Repository: "https://git.example/fleet", Commit: "0123456789abcdef",
 			}
-			m.look()
+			m.poll()
 		}, []string{"Published: bundle 8 of commit 0123456789ab: keda 1.0.0 → 2.0.0"}},
 		"It takes a while": {func(m *fleetMember) {
 			m.promote()
@@ -67,7 +67,7 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			m.publish("back", kedaTo("1.0.0"))
 			m.facts.Published.Versions = map[string]string{"keda": "1.0.0", "mail": "1.0.0"}
 			m.facts.Published.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "2.0.0", To: "1.0.0"}}
-			m.look()
+			m.poll()
 		}, []string{"!RolledBack: bundle 9: keda 2.0.0 → 1.0.0"}},
 		// the publisher emits the Event for its silence
 		"It falls silent": {func(m *fleetMember) { m.later(allowedSilence) }, nil},
@@ -82,8 +82,8 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			m.publish("less", func(s *bundle.DesiredState) { s.Manifests = s.Manifests[:1] })
 			m.facts.Published.Versions, m.facts.Published.Predicate.Removals = map[string]string{"keda": "1.0.0"},
 				[]string{"mail"}
-			m.look()
-			if got := m.told(m.before); got != "Published: bundle 8: mail 1.0.0 removed" {
+			m.poll()
+			if got := m.eventsSince(m.before); got != "Published: bundle 8: mail 1.0.0 removed" {
 				m.t.Errorf("while it is still there: %s", got)
 			}
 			m.before = m.status
@@ -94,7 +94,7 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			m := member(t)
 			m.before = m.status
 			c.then(m)
-			if got, want := m.told(m.before), strings.Join(c.want, "\n"); got != want {
+			if got, want := m.eventsSince(m.before), strings.Join(c.want, "\n"); got != want {
 				t.Errorf("got\n%s\n\nwant\n%s", got, want)
 			}
 			if again := Happened(m.status, *m.status.DeepCopy()); len(again) > 0 {
@@ -110,20 +110,20 @@ func (m *fleetMember) refuse(modules ...bundle.ReportedModule) {
 	m.facts.Report.Refused = []bundle.RefusedBundle{
 		{Digest: "sha256:bad", Reason: refusal.Expired, Detail: "its time is over"},
 	}
-	m.look()
+	m.poll()
 }
 
 // promote publishes keda 2.0.0.
 func (m *fleetMember) promote() {
 	m.publish("promoted", kedaTo("2.0.0"))
 	m.facts.Published.Versions = map[string]string{"keda": "2.0.0", "mail": "1.0.0"}
-	m.look()
+	m.poll()
 }
 
 func TestEventsTellOfEnrollmentAndTheFirstBundle(t *testing.T) {
 	m := member(t)
 	m.status.Runtime.Key = &v1beta2.RuntimeKey{Thumbprint: "thumbprint"}
-	if got, want := m.told(v1beta2.KymaStatus{}),
+	if got, want := m.eventsSince(v1beta2.KymaStatus{}),
 		"Enrolled: the runtime enrolled with key thumbprint\nPublished: bundle 7: keda (none) → 1.0.0, mail (none) → "+
 			"1.0.0\n"+
 			"Ready: all modules are ready: keda (none) → 1.0.0, mail (none) → 1.0.0"; got != want {

@@ -17,10 +17,10 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	if len(facts.Given) == 0 {
 		return nil
 	}
-	said := map[string]bundle.ReportedModule{}
+	byModule := map[string]bundle.ReportedModule{}
 	if exact(facts) {
 		for _, m := range facts.Report.Modules {
-			said[m.Name] = m
+			byModule[m.Name] = m
 		}
 	}
 	checks := map[string][]fleet.Check{}
@@ -32,7 +32,7 @@ func evidence(facts Facts) map[string]v1beta2.GivenVersion {
 	for module, given := range facts.Given {
 		given.State = ""
 		// A refused version was not applied, and counts as failed.
-		if m := said[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
+		if m := byModule[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
 			if m.Wanted == "" {

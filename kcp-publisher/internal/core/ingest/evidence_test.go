@@ -9,7 +9,7 @@ import (
 )
 
 func TestReportProvesGivenVersions(t *testing.T) {
-	const given = "keda-regular-1"
+	const rolloutName = "keda-regular-1"
 	for name, c := range map[string]struct {
 		change func(*Facts)
 		state  v1beta2.State
@@ -66,10 +66,11 @@ func TestReportProvesGivenVersions(t *testing.T) {
 			s := healthy()
 			s.facts.Published.Predicate.KymaGeneration = 4
 			s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
-			s.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: given, State: v1beta2.StateReady}}
+			s.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: rolloutName, State: v1beta2.StateReady}}
 			c.change(&s.facts)
 			published := Status(s.before, s.facts, s.now).Runtime.Published
-			if got := published.Given["keda"]; got.Rollout != given || got.State != c.state || got.Ready != c.ready ||
+			if got := published.Given["keda"]; got.Rollout != rolloutName || got.State != c.state ||
+				got.Ready != c.ready ||
 				len(published.Given) != 1 {
 				t.Errorf("got %+v", published.Given)
 			}

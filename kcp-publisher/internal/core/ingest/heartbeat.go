@@ -53,7 +53,7 @@ func Arrived(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first 
 		return now
 	}
 	if !first || before.Observed.Heard == nil || report.Sequence <= before.ReportSequence {
-		return heard(*before, report, now).Time
+		return lastReportTime(*before, report, now).Time
 	}
 	noted := before.Observed.Heard.Time
 	at := report.Time.Add(noted.Sub(before.Observed.Time.Time))

@@ -99,15 +99,15 @@ func TestStatusWritesOfAFleetAreSpread(t *testing.T) {
 // A report in the registry at the start of a publisher may have been read before without being recorded.
 func TestRestartKeepsReportTimes(t *testing.T) {
 	now := noon.Add(10 * time.Hour)
-	noted := func(said time.Time) *v1beta2.RuntimeStatus {
+	noted := func(reportedAt time.Time) *v1beta2.RuntimeStatus {
 		return &v1beta2.RuntimeStatus{
 			ReportSequence: 5, Observed: &v1beta2.ObservedBundle{
-				Time: metav1.NewTime(said), Heard: new(metav1.NewTime(noon)),
+				Time: metav1.NewTime(reportedAt), Heard: new(metav1.NewTime(noon)),
 			},
 		}
 	}
-	report := func(sequence int64, said time.Time) bundle.AcceptedReport {
-		return bundle.AcceptedReport{Report: bundle.Report{Sequence: sequence, Time: said}}
+	report := func(sequence int64, reportedAt time.Time) bundle.AcceptedReport {
+		return bundle.AcceptedReport{Report: bundle.Report{Sequence: sequence, Time: reportedAt}}
 	}
 	enrolling := report(6, noon.Add(time.Hour))
 	enrolling.Enrolled = true

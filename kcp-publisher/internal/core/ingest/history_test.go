@@ -76,7 +76,7 @@ func TestRefusedBundleIsRecordedWithAKnownReason(t *testing.T) {
 			},
 		}
 		m.facts.Report = &report
-		if got := m.look().status.Runtime.History[0]; got.Refused != want || got.Applied != nil {
+		if got := m.poll().status.Runtime.History[0]; got.Refused != want || got.Applied != nil {
 			t.Errorf("%s: got %+v", reason, got)
 		}
 		m.report("second", ready("keda"), ready("mail"))
@@ -96,7 +96,7 @@ func TestRecordedBundleCausesNoExtraWrite(t *testing.T) {
 	}
 	old := *settled.DeepCopy() // as a publisher left it that remembers nothing
 	old.Runtime.History = nil
-	if m.status = old; Notable(old, m.look().status) {
+	if m.status = old; Notable(old, m.poll().status) {
 		t.Errorf("an update of the publisher writes the status: %s", m.remembered())
 	}
 }

@@ -60,6 +60,6 @@ func carriedOut(facts Facts) bool {
 		facts.Published.Predicate.Sealed == nil || !current(facts) {
 		return false
 	}
-	told := facts.Report.Secrets
-	return told != nil && told.Trouble == "" && told.Revision == facts.Published.Predicate.Sealed.Revision
+	secrets := facts.Report.Secrets
+	return secrets != nil && secrets.Trouble == "" && secrets.Revision == facts.Published.Predicate.Sealed.Revision
 }

@@ -16,7 +16,7 @@ func sealedAs(revision string) func(*Facts) {
 	return func(f *Facts) { f.Published.Predicate.Sealed = &bundle.Sealed{Revision: revision} }
 }
 
-func toldOf(revision, trouble string) func(*Facts) {
+func reportedAs(revision, trouble string) func(*Facts) {
 	return func(f *Facts) { f.Report.Secrets = &bundle.ReportedSecrets{Revision: revision, Trouble: trouble} }
 }
 
@@ -28,18 +28,19 @@ func TestOutcomeOfSecretsIsReported(t *testing.T) {
 	}{
 		"none were ever there": {healthy(), "", v1beta2.StateReady},
 		"written": {
-			healthy().with(sealedAs("1")).with(toldOf("1", "")), "Written", v1beta2.StateReady,
+			healthy().with(sealedAs("1")).with(reportedAs("1", "")), "Written", v1beta2.StateReady,
 		},
 		"not told yet": {healthy().with(sealedAs("1")), "Pending", v1beta2.StateReady},
 		"told of older ones": {
-			healthy().with(sealedAs("2")).with(toldOf("1", "")), "Pending", v1beta2.StateReady,
+			healthy().with(sealedAs("2")).with(reportedAs("1", "")), "Pending", v1beta2.StateReady,
 		},
 		"told by an older bundle": {
-			healthy().with(sealedAs("1")).with(toldOf("1", "")).with(reportedEarlierBundle), "Pending",
+			healthy().with(sealedAs("1")).with(reportedAs("1", "")).with(reportedEarlierBundle), "Pending",
 			v1beta2.StateProcessing,
 		},
 		"not written": {
-			healthy().with(sealedAs("1")).with(toldOf("1", "secret a/b: namespace a is not there yet")), "NotWritten",
+			healthy().with(sealedAs("1")).with(reportedAs("1", "secret a/b: namespace a is not there yet")),
+			"NotWritten",
 			v1beta2.StateWarning,
 		},
 		"not sealed": {
@@ -47,7 +48,7 @@ func TestOutcomeOfSecretsIsReported(t *testing.T) {
 			v1beta2.StateWarning,
 		},
 		"not sealed, others are": {
-			healthy().with(sealedAs("1")).with(toldOf("1", "")).
+			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed", v1beta2.StateWarning,
 		},
 		"nothing is said by either": {
@@ -56,18 +57,19 @@ func TestOutcomeOfSecretsIsReported(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			status := c.scene.status()
-			told := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSecrets)
-			if (told == nil) != (c.reason == "") || told != nil && told.Reason != c.reason || status.State != c.state {
-				t.Errorf("%s, %+v", status.State, told)
+			condition := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSecrets)
+			if (condition == nil) != (c.reason == "") || condition != nil && condition.Reason != c.reason ||
+				status.State != c.state {
+				t.Errorf("%s, %+v", status.State, condition)
 			}
 		})
 	}
-	once := healthy().with(sealedAs("1")).with(toldOf("1", "not well"))
+	once := healthy().with(sealedAs("1")).with(reportedAs("1", "not well"))
 	once.before = once.status()
 	once.facts.Published.Predicate.Sealed, once.facts.Report.Secrets = nil, nil
-	if told := meta.FindStatusCondition(once.status().Conditions, v1beta2.ConditionSecrets); told == nil ||
-		told.Status != "True" {
-		t.Errorf("trouble stays when there is nothing left to be in trouble: %+v", told)
+	if condition := meta.FindStatusCondition(once.status().Conditions, v1beta2.ConditionSecrets); condition == nil ||
+		condition.Status != "True" {
+		t.Errorf("trouble stays when there is nothing left to be in trouble: %+v", condition)
 	}
 }
 
@@ -78,24 +80,25 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 		facts Facts
 		gone  bool
 	}{
-		"the bundle that says so is carried out": {healthy().with(sealedAs("1")).with(toldOf("1", "")).facts, true},
+		"the bundle that says so is carried out": {healthy().with(sealedAs("1")).with(reportedAs("1", "")).facts, true},
 		"nothing is published":                   {Facts{}, false},
 		"nothing is told":                        {healthy().with(sealedAs("1")).facts, false},
-		"nothing is sealed":                      {healthy().with(toldOf("1", "")).facts, false},
-		"an older one is told":                   {healthy().with(sealedAs("2")).with(toldOf("1", "")).facts, false},
+		"nothing is sealed":                      {healthy().with(reportedAs("1", "")).facts, false},
+		"an older one is told": {healthy().with(sealedAs("2")).with(reportedAs("1", "")).facts,
+			false},
 		"not all of it is done": {
-			healthy().with(sealedAs("1")).with(toldOf("1", "not well")).facts, false,
+			healthy().with(sealedAs("1")).with(reportedAs("1", "not well")).facts, false,
 		},
 		"it is told by an older bundle": {
-			healthy().with(sealedAs("1")).with(toldOf("1", "")).with(reportedEarlierBundle).facts, false,
+			healthy().with(sealedAs("1")).with(reportedAs("1", "")).with(reportedEarlierBundle).facts, false,
 		},
 		"the runtime is not heard": {healthy().with(sealedAs("1")).with(nothingReported).facts, false},
 		"not all could be sealed": {
-			healthy().with(sealedAs("1")).with(toldOf("1", "")).
+			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.SecretsError = errors.New("too large") }).facts, false,
 		},
 		"it could not be published": {
-			healthy().with(sealedAs("1")).with(toldOf("1", "")).
+			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.PublishError = errors.New("no") }).facts, false,
 		},
 	} {
@@ -109,12 +112,12 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 
 func TestOnlyARealRecipientIsRemembered(t *testing.T) {
 	const genuine = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
-	for said, want := range map[string]string{genuine: genuine, "": "", "age1nobody": "",
+	for reported, want := range map[string]string{genuine: genuine, "": "", "age1nobody": "",
 		strings.Repeat("a", 10_000): ""} {
 		s := healthy()
-		s.facts.Report.Enrolled, s.facts.Report.Recipient = true, said
+		s.facts.Report.Enrolled, s.facts.Report.Recipient = true, reported
 		if got := s.remember().before.Runtime.Key.Recipient; got != want {
-			t.Errorf("remembers %.80q of %.80q", got, said)
+			t.Errorf("remembers %.80q of %.80q", got, reported)
 		}
 	}
 }

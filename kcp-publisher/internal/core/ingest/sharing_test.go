@@ -24,14 +24,14 @@ func TestStatusSharesNoMemory(t *testing.T) {
 	for i := range s.facts.Report.Modules {
 		s.facts.Report.Modules[i].Manifest, s.facts.Report.Modules[i].Resource = object("manifest"), object("resource")
 	}
-	said := func() string {
+	stated := func() string {
 		text, err := json.Marshal([]any{s.facts.Report.Report, s.facts.Published.Predicate, s.facts.Published.Versions})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return string(text)
 	}
-	before := said()
+	before := stated()
 	Remember(&s.before, *s.facts.Report, "key", "thumbprint", noon)
 	status := s.status()
 	text, err := json.Marshal(status)
@@ -44,7 +44,7 @@ func TestStatusSharesNoMemory(t *testing.T) {
 	if err := json.Unmarshal(text, &status); err != nil {
 		t.Fatal(err)
 	}
-	if got := said(); got != before {
+	if got := stated(); got != before {
 		t.Errorf("what the status was made of changed from\n%s\nto\n%s", before, got)
 	}
 }

@@ -25,7 +25,7 @@ func Unheard(
 	if before.Runtime == nil || before.Runtime.Observed == nil {
 		return before, false
 	}
-	last := silence.LastReport{At: plan.HeardOf(*before.Runtime.Observed, carried), Possible: unnoted}
+	last := silence.LastReport{At: plan.LastReportTimeOf(*before.Runtime.Observed, carried), Possible: unnoted}
 	if last.State(allowed, now) != silence.Silent {
 		return before, false
 	}
@@ -43,10 +43,10 @@ func Unheard(
 	return after, true
 }
 
-// heard returns when a report was received. seen is at most now, because a recorded time may come from a fast clock.
-// The sequence identifies an earlier report, so neither a restart nor an attacker who writes the same report in other
-// bytes renews it.
-func heard(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
+// lastReportTime returns when a report was received. seen is at most now, because a recorded time may come from a fast
+// clock. The sequence identifies an earlier report, so neither a restart nor an attacker who writes the same report in
+// other bytes renews it.
+func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
 	}
@@ -82,8 +82,8 @@ func reporting(
 			false)
 		return true
 	}
-	heard := plan.HeardOf(*r.Observed, facts.Carried).UTC()
-	state := silence.LastReport{At: heard, Possible: facts.Unnoted}.State(facts.Silence, now)
+	last := plan.LastReportTimeOf(*r.Observed, facts.Carried).UTC()
+	state := silence.LastReport{At: last, Possible: facts.Unnoted}.State(facts.Silence, now)
 	if state == silence.Uncertain {
 		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting) // the recorded state stays
 	}
@@ -93,19 +93,19 @@ func reporting(
 		why.Report = unreadReason(facts)
 		// The age is rounded, or the condition would be written again at every pass.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent,
-			fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", heard.Format(time.RFC3339),
+			fmt.Sprintf("the last report is of %s, more than the allowed %s ago%s", last.Format(time.RFC3339),
 				facts.Silence, unread(facts)), false)
 		return true
 	case facts.Carried:
-		latest := fmt.Sprintf("reports are carried by hand: the latest is of %s", heard.Format(time.RFC3339))
+		latest := fmt.Sprintf("reports are carried by hand: the latest is of %s", last.Format(time.RFC3339))
 		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, latest+leftOut(facts), true)
-	case heard.Sub(r.Observed.Time.Time) > trust.MaxClockSkew:
+	case last.Sub(r.Observed.Time.Time) > trust.MaxClockSkew:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonClockBehind,
 			fmt.Sprintf(
 				"the latest report arrived at %s and is of %s by the runtime's clock: set that clock, or the control "+
 					"plane's if it is wrong, or find out who holds the reports back; the clocks differ by %s",
-				heard.Format(time.RFC3339), r.Observed.Time.UTC().Format(time.RFC3339),
-				heard.Sub(r.Observed.Time.Time)),
+				last.Format(time.RFC3339), r.Observed.Time.UTC().Format(time.RFC3339),
+				last.Sub(r.Observed.Time.Time)),
 			false)
 		return true
 	case facts.Report != nil && facts.Report.Truncated != nil:

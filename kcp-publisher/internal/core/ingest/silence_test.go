@@ -131,8 +131,8 @@ func sorted(lines string) string {
 // Neither the runtime's own clock nor a restart changes the time of the last report.
 func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 	arrived := metav1.NewTime(noon)
-	report := func(sequence int64, said time.Time) bundle.AcceptedReport {
-		return bundle.AcceptedReport{Report: bundle.Report{Sequence: sequence, Time: said}}
+	report := func(sequence int64, reportedAt time.Time) bundle.AcceptedReport {
+		return bundle.AcceptedReport{Report: bundle.Report{Sequence: sequence, Time: reportedAt}}
 	}
 	known := v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{Heard: &arrived}}
 	enrolling := report(5, noon)
@@ -161,7 +161,7 @@ func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 			report(5, noon.AddDate(9, 0, 0)), noon.Add(time.Hour),
 		},
 	} {
-		if got := heard(c.before, c.report, noon.Add(time.Hour)); !got.Time.Equal(c.want) {
+		if got := lastReportTime(c.before, c.report, noon.Add(time.Hour)); !got.Time.Equal(c.want) {
 			t.Errorf("%s is heard at %s, want %s", name, got, c.want)
 		}
 	}

@@ -77,10 +77,10 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 		status.Runtime = &v1beta2.RuntimeStatus{}
 	}
 	r := status.Runtime
-	heard := heard(*r, report, seen)
+	last := lastReportTime(*r, report, seen)
 	r.ReportSequence = report.Sequence
 	r.Observed = &v1beta2.ObservedBundle{
-		Time: metav1.NewTime(report.Time.UTC().Truncate(time.Second)), Heard: &heard, AgentVersion: report.AgentVersion,
+		Time: metav1.NewTime(report.Time.UTC().Truncate(time.Second)), Heard: &last, AgentVersion: report.AgentVersion,
 		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID, Report: report.Content.String(),
 		Features: plan.RecordFeatures(report.Report),
 	}
@@ -94,7 +94,7 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 		requestCounts(before, *r.Agent, report, seen) {
 		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
 	}
-	phase.Hear(r, report.Report)
+	phase.RecordReport(r, report.Report)
 	if report.Enrolled {
 		forgetCertificate(r, thumbprint)
 		r.Key = &v1beta2.RuntimeKey{

@@ -13,50 +13,51 @@ func TestTakeoverReportCountsOnlyForTheNewestBundle(t *testing.T) {
 	service := bundle.ObjectRef{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "skr-webhook"}
 	for name, c := range map[string]struct {
 		published bundle.TakeoverPhase
-		said      *bundle.ReportedTakeover
+		reported  *bundle.ReportedTakeover
 		stale     bool
 		adopted   []string
 		done      string
 		removed   []string
 	}{
 		"nothing is said": {published: bundle.TakeoverAdopt},
-		"one of two is adopted": {published: bundle.TakeoverAdopt, said: &bundle.ReportedTakeover{
+		"one of two is adopted": {published: bundle.TakeoverAdopt, reported: &bundle.ReportedTakeover{
 			Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"},
 		},
 			adopted: []string{"keda", "mail"}}, // mail has no objects, so that it is adopted once it runs
 		"all is": {
 			published: bundle.TakeoverAdopt,
-			said:      &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},
+			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},
 			adopted:   []string{"keda", "mail"}, done: "adopt",
 		},
 		"of another bundle": {
 			published: bundle.TakeoverAdopt,
-			said:      &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},
+			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},
 			stale:     true,
 		},
 		"of another phase": {
-			published: bundle.TakeoverRelease, said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true},
+			published: bundle.TakeoverRelease, reported: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean,
+				Done: true},
 		},
 		"leftovers are gone": {
 			published: bundle.TakeoverClean,
-			said: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true,
+			reported: &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Done: true,
 				Removed: []bundle.ObjectRef{service}}, adopted: []string{"mail"}, done: "clean",
 			removed: []string{"Service kyma-system/skr-webhook"},
 		},
 		"leftovers are not": {
 			published: bundle.TakeoverClean,
-			said:      &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Message: "forbidden"},
+			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverClean, Message: "forbidden"},
 			adopted:   []string{"mail"},
 		},
 		"modules are released": {
 			published: bundle.TakeoverRelease,
-			said:      &bundle.ReportedTakeover{Phase: bundle.TakeoverRelease, Done: true}, adopted: []string{"mail"},
+			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverRelease, Done: true}, adopted: []string{"mail"},
 			done: "release",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := healthy()
-			s.facts.Report.Takeover = c.said
+			s.facts.Report.Takeover = c.reported
 			status := s.before
 			status.Runtime = &v1beta2.RuntimeStatus{
 				Takeover: &v1beta2.TakeoverStatus{
@@ -82,7 +83,7 @@ func TestTakeoverReportCountsOnlyForTheNewestBundle(t *testing.T) {
 			if !slices.Equal(adopted, c.adopted) || got.Done != c.done || !slices.Equal(got.Removed, c.removed) {
 				t.Errorf("got %+v", got)
 			}
-			if c.said != nil && c.said.Message != "" && got.Message != c.said.Message {
+			if c.reported != nil && c.reported.Message != "" && got.Message != c.reported.Message {
 				t.Errorf("the message is %q", got.Message)
 			}
 		})

@@ -25,7 +25,7 @@ func TestWriteFailuresOfARuntimeAreReported(t *testing.T) {
 		Remember(&before, *report, "", "", now)
 		return Status(before, Facts{Published: published, Report: report, Silence: time.Hour}, now)
 	}
-	said := func(s v1beta2.KymaStatus, kind string) string {
+	messageOf := func(s v1beta2.KymaStatus, kind string) string {
 		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
 			return string(c.Status) + " " + c.Reason + ": " + c.Message
 		}
@@ -34,7 +34,7 @@ func TestWriteFailuresOfARuntimeAreReported(t *testing.T) {
 
 	fine := status(v1beta2.KymaStatus{}, "new", nil)
 	require.Equal(t, v1beta2.StateReady, fine.State)
-	require.Empty(t, said(fine, v1beta2.ConditionSynced), "nothing was ever wrong")
+	require.Empty(t, messageOf(fine, v1beta2.ConditionSynced), "nothing was ever wrong")
 
 	refused := status(
 		fine,
@@ -44,14 +44,14 @@ func TestWriteFailuresOfARuntimeAreReported(t *testing.T) {
 		},
 	)
 	require.Equal(t, v1beta2.StateWarning, refused.State)
-	require.Equal(t, "False ObjectRefused: ModuleTemplate x is denied", said(refused, v1beta2.ConditionSynced))
-	require.Equal(t, "False NotReady: ModuleTemplate x is denied", said(refused, v1beta2.ConditionReady))
-	require.Contains(t, said(refused, v1beta2.ConditionModuleCatalog), "False NotReady")
+	require.Equal(t, "False ObjectRefused: ModuleTemplate x is denied", messageOf(refused, v1beta2.ConditionSynced))
+	require.Equal(t, "False NotReady: ModuleTemplate x is denied", messageOf(refused, v1beta2.ConditionReady))
+	require.Contains(t, messageOf(refused, v1beta2.ConditionModuleCatalog), "False NotReady")
 
 	full := status(refused, "old", &bundle.ReportedTrouble{Reason: v1beta2.ReasonStorageRefused, Message: "quota"})
-	require.Equal(t, "False StorageRefused: quota", said(full, v1beta2.ConditionAccepted))
-	require.Equal(t, "False StorageRefused: quota", said(full, v1beta2.ConditionSynced))
+	require.Equal(t, "False StorageRefused: quota", messageOf(full, v1beta2.ConditionAccepted))
+	require.Equal(t, "False StorageRefused: quota", messageOf(full, v1beta2.ConditionSynced))
 
 	require.Equal(t, "True Synced: the runtime could write everything",
-		said(status(full, "new", nil), v1beta2.ConditionSynced))
+		messageOf(status(full, "new", nil), v1beta2.ConditionSynced))
 }

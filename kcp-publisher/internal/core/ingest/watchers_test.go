@@ -26,10 +26,10 @@ func TestKymaReportsWhetherWatchersWork(t *testing.T) {
 		Reason: v1beta2.ReasonWatching,
 	}
 	for name, c := range map[string]struct {
-		change func(*Facts)
-		before []metav1.Condition
-		status metav1.ConditionStatus // empty for no condition
-		says   string
+		change  func(*Facts)
+		before  []metav1.Condition
+		status  metav1.ConditionStatus // empty for no condition
+		message string
 	}{
 		"watched": {
 			asked, nil, metav1.ConditionTrue, "the runtime watches the objects of 1 Watchers",
@@ -54,7 +54,7 @@ func TestKymaReportsWhetherWatchersWork(t *testing.T) {
 		switch {
 		case (got == nil) != (c.status == ""):
 			t.Errorf("%s: %+v", name, got)
-		case got != nil && (got.Status != c.status || got.Message != c.says):
+		case got != nil && (got.Status != c.status || got.Message != c.message):
 			t.Errorf("%s: %s, %q", name, got.Status, got.Message)
 		}
 	}

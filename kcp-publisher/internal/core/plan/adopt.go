@@ -117,8 +117,8 @@ type Adopted struct {
 	Sequence int64
 	// Deviation is the problem in the registry, nil for none.
 	Deviation *Deviation
-	// Stored is the statement of the bundle in the registry, if a publisher of this fleet signed it for the runtime, else
-	// nil.
+	// Stored is the statement of the bundle in the registry, if a publisher of this fleet signed it for the runtime,
+	// else nil.
 	Stored *bundle.Predicate
 }
 
@@ -235,7 +235,7 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 	if last.Digest != "" {
 		expected = fmt.Sprintf("published was %d of epoch %d, %s", last.Sequence, last.Epoch, last.Digest)
 	}
-	says := func(reason, format string, args ...any) *Deviation {
+	deviates := func(reason, format string, args ...any) *Deviation {
 		return &Deviation{Reason: reason, Message: fmt.Sprintf(format, args...) + ": " + expected}
 	}
 	found := s.Bundle
@@ -243,64 +243,66 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 	case s.Digest == "" && last.Digest == "":
 		return nil
 	case s.Digest == "":
-		return says(v1beta2.ReasonBundleMissing, "the registry has no bundle")
+		return deviates(v1beta2.ReasonBundleMissing, "the registry has no bundle")
 	case found == nil:
-		return says(v1beta2.ReasonBundleForeign,
+		return deviates(v1beta2.ReasonBundleForeign,
 			"the registry has %s, which no publisher of this fleet signed for the runtime", s.Digest)
 	case found.Digest == last.Digest:
-		return says(v1beta2.ReasonBundleIncomplete, "the registry has the bundle without its documents")
+		return deviates(v1beta2.ReasonBundleIncomplete, "the registry has the bundle without its documents")
 	case !root.Trusts(s.Key):
-		return says(v1beta2.ReasonBundleForeign,
+		return deviates(v1beta2.ReasonBundleForeign,
 			"the registry has bundle %d, signed by key %s, which is no longer a publisher key",
 			found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
 	case found.Predicate.Epoch != root.Epoch && last.Digest == "":
 		return nil // from before a new epoch, so it has no effect
 	case found.Predicate.Epoch != root.Epoch:
-		return says(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d", found.Predicate.Sequence,
+		return deviates(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d",
+			found.Predicate.Sequence,
 			found.Predicate.Epoch)
 	case farAhead(found.Predicate.Sequence, last.Sequence, now):
-		return says(v1beta2.ReasonBundleAhead, "the registry has bundle %d, whose sequence is ahead of the time",
+		return deviates(v1beta2.ReasonBundleAhead, "the registry has bundle %d, whose sequence is ahead of the time",
 			found.Predicate.Sequence)
 	case found.Predicate.Sequence <= last.Sequence:
-		return says(v1beta2.ReasonBundleReplayed, "the registry has the older bundle %d, %s", found.Predicate.Sequence,
+		return deviates(v1beta2.ReasonBundleReplayed, "the registry has the older bundle %d, %s",
+			found.Predicate.Sequence,
 			found.Digest)
 	case !s.Whole:
-		return says(v1beta2.ReasonBundleIncomplete, "the registry has bundle %d without its documents",
+		return deviates(v1beta2.ReasonBundleIncomplete, "the registry has bundle %d without its documents",
 			found.Predicate.Sequence)
 	}
-	return says(v1beta2.ReasonBundleUnknown,
+	return deviates(v1beta2.ReasonBundleUnknown,
 		"the registry has bundle %d, %s, which this publisher does not know: another one publishes too, or the "+
 			"control plane lost its memory", found.Predicate.Sequence, found.Digest)
 }
 
-// said are the removals and rollbacks in the last known bundle. Those that the runtime has accepted need not be
+// lastStated are the removals and rollbacks in the last known bundle. Those that the runtime has accepted need not be
 // repeated.
-type said struct {
+type lastStated struct {
 	digest         digest.Digest
 	removals       []string
 	rolledBackFrom map[string]string
 }
 
-// said returns them from the last bundle, or from the record if that bundle is not available.
-func (a Adopted) said(remembered *Memory) said {
+// stated returns them from the last bundle, or from the record if that bundle is not available.
+func (a Adopted) stated(remembered *Memory) lastStated {
 	switch {
 	case a.Last != nil:
 		record := a.Last.Record()
-		return said{a.Last.Digest, record.Removals, record.RolledBackFrom}
+		return lastStated{a.Last.Digest, record.Removals, record.RolledBackFrom}
 	case remembered != nil:
-		return said{remembered.Digest, remembered.Removals, remembered.RolledBackFrom}
+		return lastStated{remembered.Digest, remembered.Removals, remembered.RolledBackFrom}
 	}
-	return said{}
+	return lastStated{}
 }
 
 // rollbacks returns the rollbacks of the next bundle. A rollback is repeated until the runtime has accepted a bundle
 // with it, because an agent that was offline would otherwise refuse the older version.
-func (s said) rollbacks(given, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
+func (s lastStated) rollbacks(granted, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
 	if observed != s.digest {
 		maps.Copy(from, s.rolledBackFrom)
 	}
-	for module, version := range given {
+	for module, version := range granted {
 		if from[module] == "" || bundle.Older(from[module], version) {
 			from[module] = version
 		}

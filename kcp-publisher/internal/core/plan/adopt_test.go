@@ -181,16 +181,16 @@ func TestUnrecordedBundleHoldsTheNextOne(t *testing.T) {
 }
 
 func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
-	saying := func(r ...bundle.Rollback) *Published {
+	published := func(r ...bundle.Rollback) *Published {
 		p := bundleOf(1, 7, "sha256:seven", nil, "1.7.0")
 		p.Predicate.Rollback = r
 		return p
 	}
 	for name, c := range map[string]struct {
-		kept          *Published
-		given, wanted map[string]string
-		observed      digest.Digest
-		want          []bundle.Rollback
+		kept            *Published
+		granted, wanted map[string]string
+		observed        digest.Digest
+		want            []bundle.Rollback
 	}{
 		"nothing goes back": {
 			nil, map[string]string{"keda": "1.7.0"}, map[string]string{"keda": "1.8.0"}, "", nil,
@@ -203,33 +203,34 @@ func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 		},
 		"a module is removed": {nil, map[string]string{"keda": "1.8.0"}, map[string]string{}, "", nil},
 		"it was said before": {
-			saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
+			published(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
 			map[string]string{"keda": "1.7.0"}, "sha256:six", []bundle.Rollback{
 				{Module: "keda", From: "1.8.0", To: "1.7.0"},
 			},
 		},
 		"it was accepted": {
-			saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
+			published(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
 			map[string]string{"keda": "1.7.0"}, "sha256:seven", nil,
 		},
 		"it goes back twice": {
-			saying(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.8.0"}), map[string]string{"keda": "1.8.0"},
+			published(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.8.0"}), map[string]string{"keda": "1.8.0"},
 			map[string]string{"keda": "1.7.0"}, "sha256:six", []bundle.Rollback{
 				{Module: "keda", From: "1.9.0", To: "1.7.0"},
 			},
 		},
 		"it went forward again": {
-			saying(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
+			published(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
 			map[string]string{"keda": "1.8.1"}, "sha256:six", nil,
 		},
 		"it went a part forward": {
-			saying(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
+			published(bundle.Rollback{Module: "keda", From: "1.9.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
 			map[string]string{"keda": "1.8.0"}, "sha256:six", []bundle.Rollback{
 				{Module: "keda", From: "1.9.0", To: "1.8.0"},
 			},
 		},
 	} {
-		if got := after(c.kept).said(nil).rollbacks(c.given, c.wanted, c.observed); !reflect.DeepEqual(got, c.want) {
+		if got := after(c.kept).stated(nil).rollbacks(c.granted, c.wanted, c.observed); !reflect.DeepEqual(got,
+			c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -298,7 +299,7 @@ func TestReportedVersionsCountAgainstRecordedOnes(t *testing.T) {
 				Modules:  []bundle.ReportedModule{{Name: "keda", Version: c.version}},
 			},
 		}
-		if got := given(&v1beta2.RuntimeStatus{Published: c.published}, report)["keda"]; got != c.want {
+		if got := grantedVersions(&v1beta2.RuntimeStatus{Published: c.published}, report)["keda"]; got != c.want {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
 	}

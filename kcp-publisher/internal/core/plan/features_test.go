@@ -69,7 +69,8 @@ func TestNextNamesCriticalFeatures(t *testing.T) {
 	if !slices.Equal(p.Critical, wanted.Critical) {
 		t.Fatalf("got %v, want %v", p.Critical, wanted.Critical)
 	}
-	last := says(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.Critical = wanted.Critical })
+	last := changedPredicate(publishedAt(t, noon, nil, "keda"),
+		func(p *bundle.Predicate) { p.Critical = wanted.Critical })
 	if _, reason := Next(after(last), wanted, one, trusted, validity, noon); reason != "" {
 		t.Errorf("the same again: %s", reason)
 	}

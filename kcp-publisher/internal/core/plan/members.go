@@ -203,7 +203,7 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 	if status == nil {
 		return r
 	}
-	r.Heard, r.Unnoted = last.At, last.Possible
+	r.LastReport, r.Unnoted = last.At, last.Possible
 	r.LacksChecks = status.Observed != nil && !slices.Contains(status.Observed.Features, string(bundle.FeatureChecks))
 	if failing := publishFailure(kyma); failing != nil {
 		r.Unpublishable, r.UnpublishableSince = true, failing.LastTransitionTime.Time

@@ -66,31 +66,31 @@ func TestKymaProvesItsRuntime(t *testing.T) {
 	}{
 		"What an exact report said": {
 			func(*v1beta2.Kyma) {}, rollout.Runtime{
-				Heard: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
+				LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
 			},
 		},
 		"An agent that does not support checks": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil },
 			rollout.Runtime{
-				Heard: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady, LacksChecks: true,
+				LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady, LacksChecks: true,
 			}},
 		"Nothing about the bundle was said yet": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
-		}, rollout.Runtime{Heard: noon, Version: "2.0.0"}},
+		}, rollout.Runtime{LastReport: noon, Version: "2.0.0"}},
 		"What the status of the module says proves nothing": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Published.Given = nil
-			}, rollout.Runtime{Heard: noon, Version: "2.0.0"},
+			}, rollout.Runtime{LastReport: noon, Version: "2.0.0"},
 		},
 		"An upgrade that waits for its window": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 			k.Status.Modules[0].Maintenance, k.Status.Modules[0].Message = true, "waits"
-		}, rollout.Runtime{Heard: noon, Version: "2.0.0", Waits: true, Message: "waits"}},
+		}, rollout.Runtime{LastReport: noon, Version: "2.0.0", Waits: true, Message: "waits"}},
 		"Nothing can be published to it": {func(k *v1beta2.Kyma) {
 			k.Status.Conditions = []metav1.Condition{
 				{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonPublishFailed},
 			}
 		}, rollout.Runtime{
-			Heard: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
+			LastReport: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
 		}},
 		"A runtime that never said anything": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {

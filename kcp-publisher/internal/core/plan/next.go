@@ -73,13 +73,13 @@ func Next(
 		next.Previous = &bundle.Position{Sequence: r.Remembered.Sequence, Digest: r.Remembered.Digest}
 	}
 	next.Sequence = bundle.NextSequence(max(used, newest), now)
-	before := adopted.said(r.Remembered)
+	before := adopted.stated(r.Remembered)
 	if !wanted.KeepsAll {
 		next.Removals = before.pending(last, asked, r)
 	}
 	next.Critical, next.Values = wanted.Critical, wanted.Values
 	next.Rollback = append(
-		before.rollbacks(r.given(), wanted.Versions, r.Observed),
+		before.rollbacks(r.granted(), wanted.Versions, r.Observed),
 		bundle.AgentRollbacks(r.AgentRollbackFrom, wanted.Agent)...,
 	)
 	switch {
@@ -107,8 +107,8 @@ func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
 
 // pending returns the modules that may be in the runtime and are no longer requested. Each stays in the list until
 // the runtime has applied a bundle that removes it and no longer reports it, because an agent may skip bundles.
-func (s said) pending(last *Published, asked []string, r Runtime) []string {
-	known := slices.Collect(maps.Keys(r.given()))
+func (s lastStated) pending(last *Published, asked []string, r Runtime) []string {
+	known := slices.Collect(maps.Keys(r.granted()))
 	known = append(append(known, r.Installed...), s.removals...)
 	if last != nil {
 		known = append(known, slices.Collect(maps.Keys(resolve.Versions(last.State)))...)

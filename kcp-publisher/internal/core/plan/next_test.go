@@ -52,8 +52,8 @@ func after(last *Published) Adopted {
 	return Adopted{Last: last, Keep: last != nil}
 }
 
-// says returns the bundle with a changed predicate.
-func says(p *Published, change func(*bundle.Predicate)) *Published {
+// changedPredicate returns the bundle with a changed predicate.
+func changedPredicate(p *Published, change func(*bundle.Predicate)) *Published {
 	change(&p.Predicate)
 	return p
 }
@@ -187,7 +187,8 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 			ReasonRenewalDue, nil,
 		},
 		"the Kyma is back": {
-			says(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.Deleting = true }), []string{"keda"},
+			changedPredicate(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.Deleting = true }),
+			[]string{"keda"},
 			[]string{"keda"}, nil, noon, ReasonRecreated, nil},
 		"another catalog": {
 			withCatalog(publishedAt(t, noon, nil, "keda"), "sha256:another"), []string{"keda"}, []string{"keda"}, nil,
@@ -202,10 +203,12 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.Certificate = "pem"; return r }, noon, ReasonCertificateIssued, nil},
 		"a new epoch": {
-			says(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.Epoch = 0 }), []string{"keda"},
+			changedPredicate(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.Epoch = 0 }),
+			[]string{"keda"},
 			[]string{"keda"}, nil, noon, ReasonEpochChanged, nil},
 		"a newer root of trust": {
-			says(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.RootVersion = 0 }), []string{"keda"},
+			changedPredicate(publishedAt(t, noon, nil, "keda"), func(p *bundle.Predicate) { p.RootVersion = 0 }),
+			[]string{"keda"},
 			[]string{"keda"}, nil, noon, ReasonRootChanged, nil},
 		"what the runtime is to do comes before what is due anyway": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda", "nats"}, []string{"keda", "nats"}, nil,

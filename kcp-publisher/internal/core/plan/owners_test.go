@@ -313,7 +313,7 @@ func TestRegistryRemembersTheOwner(t *testing.T) {
 	own := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}
 	aaa := trust.Kyma{Namespace: "kcp-system", Name: "aaa", UID: "u3"}
-	says := func(kyma *trust.Kyma, uid, key string, former ...trust.Kyma) *bundle.Predicate {
+	predicate := func(kyma *trust.Kyma, uid, key string, former ...trust.Kyma) *bundle.Predicate {
 		return &bundle.Predicate{
 			Kyma:        kyma,
 			KymaUID:     uid,
@@ -329,25 +329,25 @@ func TestRegistryRemembersTheOwner(t *testing.T) {
 		former   []trust.Kyma
 	}{
 		"no bundle":      {nil, aaa, false, true, nil},
-		"its own bundle": {says(&own, "u1", "k"), own, false, true, nil},
+		"its own bundle": {predicate(&own, "u1", "k"), own, false, true, nil},
 		"a rebuilt control plane": {
-			says(&own, "u1", "k"), rebuilt, false, true, []trust.Kyma{own},
+			predicate(&own, "u1", "k"), rebuilt, false, true, []trust.Kyma{own},
 		},
-		"another Kyma":                           {says(&own, "u1", "k"), aaa, false, false, nil},
-		"another Kyma that an operator assigned": {says(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own}},
-		"a runtime that never enrolled":          {says(&own, "u1", ""), aaa, false, true, []trust.Kyma{own}},
-		"an earlier version's, of the same UID":  {says(nil, "u1", "k"), own, false, true, nil},
-		"an earlier version's, for a label":      {says(nil, "u1", "k"), aaa, false, false, nil},
+		"another Kyma":                           {predicate(&own, "u1", "k"), aaa, false, false, nil},
+		"another Kyma that an operator assigned": {predicate(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own}},
+		"a runtime that never enrolled":          {predicate(&own, "u1", ""), aaa, false, true, []trust.Kyma{own}},
+		"an earlier version's, of the same UID":  {predicate(nil, "u1", "k"), own, false, true, nil},
+		"an earlier version's, for a label":      {predicate(nil, "u1", "k"), aaa, false, false, nil},
 		"an earlier version's, for the runtime's name": {
-			says(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, false, true, nil,
+			predicate(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, false, true, nil,
 		},
-		"an earlier version's, published from files":      {says(nil, "", "k"), aaa, false, true, nil},
-		"one that handed over once does not take it back": {says(&own, "u1", "k", aaa), aaa, false, false, nil},
+		"an earlier version's, published from files":      {predicate(nil, "", "k"), aaa, false, true, nil},
+		"one that handed over once does not take it back": {predicate(&own, "u1", "k", aaa), aaa, false, false, nil},
 		"what a bundle names is named by the next": {
-			says(&own, "u1", "k", aaa), own, false, true, []trust.Kyma{aaa},
+			predicate(&own, "u1", "k", aaa), own, false, true, []trust.Kyma{aaa},
 		},
 		"a Kyma of a file of the same name": {
-			says(&own, "u1", "k"), trust.Kyma{Name: "victim"}, false, true, []trust.Kyma{own},
+			predicate(&own, "u1", "k"), trust.Kyma{Name: "victim"}, false, true, []trust.Kyma{own},
 		},
 	} {
 		a, r := Adopted{Stored: c.stored}, Runtime{ID: "r-1", Kyma: c.kyma, Assigned: c.assigned}

@@ -35,7 +35,7 @@ func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 			members[i].LastReport.At = now
 		}
 	}
-	round := rollout.Look(f.Policies, f.Rollouts, Tracks(members, nil), now)
+	round := rollout.NextRound(f.Policies, f.Rollouts, Tracks(members, nil), now)
 	return &Preview{
 		rules: r, owners: NewOwners(f.Kymas), view: View{Catalog: f.Catalog, Gates: round.Gates}, Round: round,
 	}

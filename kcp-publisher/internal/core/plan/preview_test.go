@@ -29,8 +29,8 @@ func TestPreviewUsesTheConditionOfAReportingRuntime(t *testing.T) {
 		"nothing is said about it": {metav1.ConditionUnknown, "", "1.0.0"},
 	} {
 		kyma := living("one")
-		heard := metav1.NewTime(noon.Add(-20 * time.Hour))
-		kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{Time: heard, Heard: &heard}
+		reportedAt := metav1.NewTime(noon.Add(-20 * time.Hour))
+		kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{Time: reportedAt, Heard: &reportedAt}
 		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.0.0"}}
 		kyma.Status.Conditions = []metav1.Condition{
 			{Type: v1beta2.ConditionReporting, Status: c.status, Reason: c.reason},

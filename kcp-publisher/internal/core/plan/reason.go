@@ -59,8 +59,8 @@ const (
 	ReasonRenewalDue Reason = "RenewalDue"
 )
 
-// due is a reason and whether it applies.
-type due struct {
+// candidate is a reason and whether it applies.
+type candidate struct {
 	reason Reason
 	holds  bool
 }
@@ -69,27 +69,27 @@ type due struct {
 func contentReason(last *Published, documents bundle.Documents, next bundle.Predicate, asked []string) Reason {
 	p := last.Predicate
 	return first(
-		due{ReasonDeleting, next.Deleting && !p.Deleting},
-		due{ReasonRecreated, p.Deleting && !next.Deleting},
-		due{ReasonContentChanged, documents.State.Descriptor.Digest != last.StateBlob.Digest},
-		due{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogBlob.Digest},
-		due{ReasonValuesChanged, !maps.Equal(p.Values, next.Values)},
-		due{
+		candidate{ReasonDeleting, next.Deleting && !p.Deleting},
+		candidate{ReasonRecreated, p.Deleting && !next.Deleting},
+		candidate{ReasonContentChanged, documents.State.Descriptor.Digest != last.StateBlob.Digest},
+		candidate{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogBlob.Digest},
+		candidate{ReasonValuesChanged, !maps.Equal(p.Values, next.Values)},
+		candidate{
 			ReasonRemovalAdded, slices.ContainsFunc(next.Removals, func(m string) bool {
 				return !slices.Contains(p.Removals, m)
 			}),
 		},
-		due{
+		candidate{
 			ReasonRemovalWithdrawn, slices.ContainsFunc(p.Removals, func(m string) bool {
 				return slices.Contains(asked, m)
 			}),
 		},
-		due{
+		candidate{
 			ReasonRollbackAdded, slices.ContainsFunc(next.Rollback, func(r bundle.Rollback) bool {
 				return !slices.Contains(p.Rollback, r)
 			}),
 		},
-		due{ReasonSecretsChanged, revision(p.Sealed) != revision(next.Sealed)},
+		candidate{ReasonSecretsChanged, revision(p.Sealed) != revision(next.Sealed)},
 	)
 }
 
@@ -101,17 +101,19 @@ const maxAhead = time.Hour
 // published sequence of the epoch. Validity is the time that a bundle needs to arrive.
 func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
 	life := last.ExpiresAt.Sub(last.IssuedAt)
-	return first(due{ReasonAudienceChanged, last.Audience != next.Audience},
-		due{ReasonOwnerChanged, ownerChanged(last, next)},
-		due{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
-		due{ReasonCertificateIssued, last.Certificate != next.Certificate},
-		due{ReasonEpochChanged, last.Epoch != next.Epoch}, due{ReasonRootChanged, last.RootVersion != next.RootVersion},
-		due{ReasonSequenceBehind, last.Sequence < remembered},
-		due{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxAhead}, due{ReasonValidityTooShort, life < validity},
-		due{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))})
+	return first(candidate{ReasonAudienceChanged, last.Audience != next.Audience},
+		candidate{ReasonOwnerChanged, ownerChanged(last, next)},
+		candidate{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
+		candidate{ReasonCertificateIssued, last.Certificate != next.Certificate},
+		candidate{ReasonEpochChanged, last.Epoch != next.Epoch}, candidate{ReasonRootChanged,
+			last.RootVersion != next.RootVersion},
+		candidate{ReasonSequenceBehind, last.Sequence < remembered},
+		candidate{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxAhead}, candidate{ReasonValidityTooShort,
+			life < validity},
+		candidate{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))})
 }
 
-func first(all ...due) Reason {
+func first(all ...candidate) Reason {
 	for _, d := range all {
 		if d.holds {
 			return d.reason

@@ -38,7 +38,7 @@ func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
 		}
 		return found
 	}
-	known := a.said(r.Remembered).removals
+	known := a.stated(r.Remembered).removals
 	for _, module := range next.Removals {
 		if !slices.Contains(known, module) && !r.requestsRemoval(module, a.Kept(), found.Restored) {
 			found.Modules = append(found.Modules, module)
@@ -77,7 +77,7 @@ func (r Runtime) requestsRemoval(module string, last *Published, restored bool) 
 			}
 		}
 	}
-	_, remembered := r.given()[module]
+	_, remembered := r.granted()[module]
 	return remembered && !restored
 }
 

@@ -12,18 +12,18 @@ import (
 // deleted Kyma is not renewed.
 func Renewal(
 	adopted Adopted, r Runtime, root trust.Root, validity time.Duration, now time.Time,
-) (next bundle.Predicate, due bool) {
+) (next bundle.Predicate, needed bool) {
 	last := adopted.Kept()
 	if last == nil || last.Predicate.Deleting {
 		return next, false
 	}
 	next = last.Predicate
 	life := next.ExpiresAt.Sub(next.IssuedAt)
-	due = !now.Before(next.IssuedAt.Add(life / 3))
+	needed = !now.Before(next.IssuedAt.Add(life / 3))
 	next.Epoch, next.RootVersion = root.Epoch, root.Version
 	next.IssuedAt = now.UTC().Truncate(time.Millisecond)
 	next.ExpiresAt = next.IssuedAt.Add(max(life, validity))
 	next.Previous = &bundle.Position{Sequence: last.Predicate.Sequence, Digest: last.Digest}
 	next.Sequence = bundle.NextSequence(max(r.used(root, now), adopted.Sequence, sequenceIn(root, last.Predicate)), now)
-	return next, due
+	return next, needed
 }

@@ -19,9 +19,9 @@ func TestRenewalChangesNothingButTheLife(t *testing.T) {
 	}}
 	root, r := trust.Root{Epoch: 1, Version: 3}, Runtime{Remembered: &Memory{Epoch: 1, Sequence: 7, Digest: "sha256:a"}}
 	for name, c := range map[string]struct {
-		now  time.Time
-		last *Published
-		due  bool
+		now    time.Time
+		last   *Published
+		needed bool
 	}{
 		"before a third of its life": {noon.Add(-time.Second), last, false},
 		"after a third of its life":  {noon, last, true},
@@ -31,11 +31,11 @@ func TestRenewalChangesNothingButTheLife(t *testing.T) {
 			Deleting: true, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),
 		}}, false},
 	} {
-		next, due := Renewal(Adopted{Last: c.last, Keep: c.last != nil, Sequence: 7}, r, root, 2*time.Hour, c.now)
-		if due != c.due {
-			t.Errorf("%s: due %t", name, due)
+		next, needed := Renewal(Adopted{Last: c.last, Keep: c.last != nil, Sequence: 7}, r, root, 2*time.Hour, c.now)
+		if needed != c.needed {
+			t.Errorf("%s: due %t", name, needed)
 		}
-		if !due {
+		if !needed {
 			continue
 		}
 		if next.Sequence <= 7 || !next.IssuedAt.Equal(c.now) || !next.ExpiresAt.Equal(c.now.Add(3*time.Hour)) ||

@@ -112,11 +112,11 @@ func checkRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 	return run, nil
 }
 
-// given returns the versions of a runtime, by module: those in the control plane's record, and reported versions of
-// modules from before the record or after its loss. Reported versions override the record if the runtime reports a
-// newer bundle, or refuses the recorded one as a downgrade, because a crash can lose the record of a push. They also
-// count for modules that the runtime chose by itself: a version from an offer is not a floor.
-func given(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
+// grantedVersions returns the versions of a runtime, by module: those in the control plane's record, and reported
+// versions of modules from before the record or after its loss. Reported versions override the record if the runtime
+// reports a newer bundle, or refuses the recorded one as a downgrade, because a crash can lose the record of a push.
+// They also count for modules that the runtime chose by itself: a version from an offer is not a floor.
+func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
 	var published *v1beta2.PublishedBundle
 	if status != nil && status.Published != nil {
@@ -170,7 +170,7 @@ func refusesDowngrade(report *bundle.AcceptedReport, published *v1beta2.Publishe
 
 // floors returns the lowest allowed versions of a request's modules.
 func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
-	versions := given(status, report)
+	versions := grantedVersions(status, report)
 	maps.DeleteFunc(versions, func(name, _ string) bool {
 		published := status != nil && status.Published != nil && status.Published.Versions[name] != ""
 		return !published && !slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool {

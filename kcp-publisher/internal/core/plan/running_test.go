@@ -73,7 +73,7 @@ func TestRefusedManifestSetsTheFloor(t *testing.T) {
 		Decided: []string{"keda"}, Observed: &bundle.Observed{Digest: "sha256:one", Sequence: 1},
 		Modules: []bundle.ReportedModule{{Name: "keda", Version: "1.0.0", Wanted: "2.0.0", State: v1beta2.StateError}},
 	}}
-	if got := given(status, report); got["keda"] != "2.0.0" {
+	if got := grantedVersions(status, report); got["keda"] != "2.0.0" {
 		t.Errorf("the floor is %v", got)
 	}
 	if got := running(status, report); len(got) != 0 {

@@ -98,8 +98,8 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 		}
 	}
 	if report != nil {
-		next.hear(report)
-		next.Remembered.Versions = given(kyma.Status.Runtime, report)
+		next.recordReport(report)
+		next.Remembered.Versions = grantedVersions(kyma.Status.Runtime, report)
 	}
 	return next
 }
@@ -131,9 +131,9 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// hear adds the runtime's report. Modules and bundle come from the same report, because installed modules only have a
-// meaning for the applied bundle.
-func (r *Runtime) hear(report *bundle.AcceptedReport) {
+// recordReport adds the runtime's report. Modules and bundle come from the same report, because installed modules only
+// have a meaning for the applied bundle.
+func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
 		r.Requests = proves(report.CertificateRequest, r.Audience.KeyThumbprint)
 	}
@@ -146,8 +146,8 @@ func (r *Runtime) hear(report *bundle.AcceptedReport) {
 	}
 }
 
-// given returns the recorded versions of the runtime.
-func (r Runtime) given() map[string]string {
+// granted returns the recorded versions of the runtime.
+func (r Runtime) granted() map[string]string {
 	if r.Remembered == nil {
 		return nil
 	}

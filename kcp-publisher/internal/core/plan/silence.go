@@ -36,7 +36,7 @@ type Received struct {
 // A received report counts after the status contains its result. Otherwise, content that is not recorded yet would look
 // like a failure. A refused report does not count, because it may never be recorded.
 func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
-	last := silence.LastReport{At: Heard(kyma)}
+	last := silence.LastReport{At: LastReportTime(kyma)}
 	if !since.IsZero() {
 		last.Possible = Unnoted(kyma, since)
 	}
@@ -75,9 +75,9 @@ func Unnoted(kyma *v1beta2.Kyma, began time.Time) time.Time {
 	return began
 }
 
-// Heard returns when the last report reached the control plane, by the control plane's clock, zero for never. For a
-// report that is carried by hand, it is the time of writing, but not later than the arrival.
-func Heard(kyma *v1beta2.Kyma) time.Time {
+// LastReportTime returns when the last report reached the control plane, by the control plane's clock, zero for never.
+// For a report that is carried by hand, it is the time of writing, but not later than the arrival.
+func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
 		return HeardIn(kyma, *r.Observed)
 	}
@@ -93,11 +93,11 @@ func Reports(kyma *v1beta2.Kyma) bool {
 
 // HeardIn is Heard for an observation that may not be in the Kyma's status yet.
 func HeardIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
-	return HeardOf(observed, carried(kyma))
+	return LastReportTimeOf(observed, carried(kyma))
 }
 
-// HeardOf is Heard for an observation; carried: the reports are carried by hand.
-func HeardOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
+// LastReportTimeOf is Heard for an observation; carried: the reports are carried by hand.
+func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
 		return observed.Time.Time // also for a status of a publisher that recorded no arrival
 	}

@@ -22,7 +22,7 @@ func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 			return nil,
 				reason.Errorf(reason.AnnotationInvalid,
 					"annotation %s: %s looks like %s: bundles are not encrypted, use a Secret",
-					v1beta2.AnnotationValues, name, secret.Looks)
+					v1beta2.AnnotationValues, name, secret.Resembles)
 		}
 	}
 	return found, nil

@@ -89,8 +89,8 @@ func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.Run
 func (v *View) checks(decisions map[rollout.Track]rollout.Decision) map[rollout.Track]rollout.Checks {
 	var all map[rollout.Track]rollout.Checks
 	for track, d := range decisions {
-		checks, given := v.Gates.Checks(track, d)
-		if !given {
+		checks, ok := v.Gates.Checks(track, d)
+		if !ok {
 			continue
 		}
 		if all == nil {

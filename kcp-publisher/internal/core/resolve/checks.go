@@ -16,10 +16,10 @@ func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.M
 	}
 	next := *m
 	next.Checks, next.CheckFor = nil, rollout.Checks{}.For
-	own, given := r.Checks[rollout.Track{Module: m.Module, Channel: m.Channel}]
+	own, found := r.Checks[rollout.Track{Module: m.Module, Channel: m.Channel}]
 	switch last := lastManifest(r.Last, m.Module); {
 	case slices.Contains(r.Lacks, bundle.FeatureChecks):
-	case given && m.Version == gate.Version:
+	case found && m.Version == gate.Version:
 		next.Checks, next.CheckFor = own.Checks, own.For
 	case last != nil && last.Version == m.Version:
 		next.Checks, next.CheckFor = last.Checks, last.CheckFor

@@ -45,13 +45,13 @@ func checksOf(state bundle.DesiredState, module string) int {
 
 func TestABundleKeepsItsChecksUntilTheVersionChanges(t *testing.T) {
 	w := usual().published(t).checked()
-	given := w.encoded(t)
+	output := w.encoded(t)
 	if got := checksOf(w.published(t).resolve(t).State, "keda"); got != 1 {
 		t.Fatalf("the promoted version has %d checks, want 1", got)
 	}
 	w.request.Gates, w.request.Checks = nil, nil // the rollout ended or is deleted
-	if again := w.encoded(t); again != given {
-		t.Errorf("the bundle changed with the end of the rollout\nfrom %s\nto   %s", given, again)
+	if again := w.encoded(t); again != output {
+		t.Errorf("the bundle changed with the end of the rollout\nfrom %s\nto   %s", output, again)
 	}
 	w.published(t).gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: "undone"})
 	if got := checksOf(w.resolve(t).State, "keda"); got != 0 {

@@ -72,11 +72,12 @@ func TestGateLimitsTheVersion(t *testing.T) {
 			if got := outline(result); !slices.Equal(got, c.want) {
 				t.Errorf("got %q\nwant %q", got, c.want)
 			}
-			said := []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}
-			if held := slices.Equal(result.Held, said); held != c.held || !held && len(result.Held) > 0 {
+			problems := []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}
+			if held := slices.Equal(result.Held, problems); held != c.held || !held && len(result.Held) > 0 {
 				t.Errorf("held %+v", result.Held)
 			}
-			if remark := slices.Equal(result.Remarks, said); remark != c.remark || !remark && len(result.Remarks) > 0 {
+			if remark := slices.Equal(result.Remarks, problems); remark != c.remark || !remark &&
+				len(result.Remarks) > 0 {
 				t.Errorf("remarks %+v", result.Remarks)
 			}
 		})

@@ -28,9 +28,9 @@ var unread = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
 // Outlook returns the decision of Resolve about each module of a runtime that has the given versions. It reads no
 // components and assumes that all can be read. A module that is no longer requested has no version.
-func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]string, now time.Time) []Prospect {
+func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]string, now time.Time) []Prospect {
 	request.Last = &bundle.DesiredState{}
-	for module, version := range given {
+	for module, version := range granted {
 		name, err := manifestName(module)
 		if err != nil {
 			name = module
@@ -45,12 +45,12 @@ func Outlook(request Request, snapshot *catalog.Snapshot, given map[string]strin
 	}
 	result := Resolve(request, snapshot, contents)
 	prospects := map[string]Prospect{}
-	for module := range given {
+	for module := range granted {
 		prospects[module] = Prospect{Module: module}
 	}
 	for _, m := range result.State.Manifests {
 		prospects[m.Module] = Prospect{
-			Module: m.Module, Channel: m.Channel, Version: m.Version, Held: waits(m, given[m.Module], request, now),
+			Module: m.Module, Channel: m.Channel, Version: m.Version, Held: waits(m, granted[m.Module], request, now),
 		}
 	}
 	for _, problem := range result.State.Problems {

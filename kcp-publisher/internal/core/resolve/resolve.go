@@ -22,11 +22,11 @@ import (
 type Request struct {
 	// Labels are the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// Carried are the labels that the operator copies to the runtime's Kyma. A label with an identity makes the runtime's
-	// documents differ from all others.
+	// Carried are the labels that the operator copies to the runtime's Kyma. A label with an identity makes the
+	// runtime's documents differ from all others.
 	Carried map[string]string
-	// Seed is the spec for a runtime without a Kyma: the last spec of the runtime's own Kyma, or the spec of the Kyma in
-	// the control plane before the first report.
+	// Seed is the spec for a runtime without a Kyma: the last spec of the runtime's own Kyma, or the spec of the Kyma
+	// in the control plane before the first report.
 	Seed v1beta2.KymaSpec
 	// Asked is the spec to resolve: the spec of the runtime's own Kyma once it is known, Seed before.
 	Asked v1beta2.KymaSpec
@@ -48,7 +48,8 @@ type Request struct {
 	Gates map[rollout.Track]rollout.Decision
 	// Shown are the versions in the runtime's catalog for channels that a rollout holds back.
 	Shown map[rollout.Track]string
-	// Checks are the checks that a rollout adds to its version. A module without an entry keeps the checks of its version.
+	// Checks are the checks that a rollout adds to its version. A module without an entry keeps the checks of its
+	// version.
 	Checks map[rollout.Track]rollout.Checks
 	// Last is the desired state that was published last, nil before the first. A module that does not resolve keeps its
 	// manifest in it.
@@ -68,8 +69,8 @@ type Request struct {
 	Inherited []phase.Inherited
 	// Lacks are the features, sorted, that the runtime's agent does not support. The documents use none of them.
 	Lacks []bundle.Feature
-	// Values are the values in the annotation of the Kyma, nil without any. DefinedValues are their names that a module in
-	// the catalog uses, sorted. Resolution depends on the names only, so runtimes with different values share their
+	// Values are the values in the annotation of the Kyma, nil without any. DefinedValues are their names that a module
+	// in the catalog uses, sorted. Resolution depends on the names only, so runtimes with different values share their
 	// documents.
 	Values        bundle.Values `json:"-"`
 	DefinedValues []string
@@ -101,11 +102,11 @@ type Result struct {
 	// Versions are the versions of the manifests, and the versions of the request for requested modules without a
 	// manifest.
 	Versions map[string]string
-	// Held are the modules that a rollout keeps from their channel's version. They are not part of the State, so a rollout
-	// that holds more or fewer runtimes does not change it.
+	// Held are the modules that a rollout keeps from their channel's version. They are not part of the State, so a
+	// rollout that holds more or fewer runtimes does not change it.
 	Held []bundle.Problem
-	// Remarks are messages about modules in their desired version: the ones whose newer version a rollout took back, and
-	// the ones that stay at the version of lifecycle-manager.
+	// Remarks are messages about modules in their desired version: the ones whose newer version a rollout took back,
+	// and the ones that stay at the version of lifecycle-manager.
 	Remarks []bundle.Problem
 	// LeftOut are the features of held modules that the runtime's agent lacks, sorted.
 	LeftOut []bundle.Feature
@@ -135,7 +136,8 @@ type wish struct {
 	// offered is the version that the module would have without it.
 	inherited *phase.Inherited
 	offered   string
-	// settling is true for a module that stays without a problem until the publisher knows whether its removal must wait.
+	// settling is true for a module that stays without a problem until the publisher knows whether its removal must
+	// wait.
 	settling bool
 }
 
@@ -319,11 +321,11 @@ func (r *Result) add(w wish, request Request, contents map[Ref]Content) {
 	if w.gate.Held == "" || manifest == nil {
 		return
 	}
-	told := &r.Held
+	list := &r.Held
 	if w.gate.Undo != "" {
-		told = &r.Remarks
+		list = &r.Remarks
 	}
-	*told = append(*told, bundle.Problem{
+	*list = append(*list, bundle.Problem{
 		Module: w.module.Name, Channel: channel, State: v1beta2.StateReady, Message: w.gate.Held,
 	})
 }

@@ -36,16 +36,16 @@ func stay(all []wish, request Request) []wish {
 
 // Keeps returns the published modules, sorted, that a runtime keeps by a request and the catalog. The result depends
 // neither on contents nor on rollouts.
-func Keeps(request Request, snapshot *catalog.Snapshot, given map[string]string) []string {
+func Keeps(request Request, snapshot *catalog.Snapshot, granted map[string]string) []string {
 	if request.KeepsAll() {
-		return slices.Sorted(maps.Keys(given))
+		return slices.Sorted(maps.Keys(granted))
 	}
 	channels := map[string]string{}
 	for _, module := range request.Asked.Modules {
 		channels[module.Name] = module.Channel
 	}
 	request.Last = &bundle.DesiredState{}
-	for module, version := range given {
+	for module, version := range granted {
 		channel := channels[module]
 		if channel == "" {
 			channel = request.Asked.Channel

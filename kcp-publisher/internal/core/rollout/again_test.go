@@ -69,7 +69,7 @@ func TestEndedRolloutIsRepeated(t *testing.T) {
 			made := ""
 			for pass, channel := range c.channel {
 				now := noon.Add(time.Duration(pass) * time.Minute)
-				round := Look(c.policies, all, map[Track]Followers{keda: {channel, everyone}}, now)
+				round := NextRound(c.policies, all, map[Track]Followers{keda: {channel, everyone}}, now)
 				for _, changed := range round.Update {
 					all[slices.IndexFunc(all, func(r fleet.Rollout) bool { return r.Name == changed.Name })] = *changed
 				}
@@ -137,11 +137,11 @@ func TestRejectedVersionIsTheLastOneThatFailed(t *testing.T) {
 }
 
 func TestNextRolloutGoesBackToTheVersionThatReachedEveryRuntime(t *testing.T) {
-	dev, prod := given(everyone[0], 5), given(everyone[1], 5)
+	dev, prod := grantedAgo(everyone[0], 5), grantedAgo(everyone[1], 5)
 	notReady := prod
 	notReady.Current = false
 	away := prod
-	away.Current, away.Heard = false, noon.Add(-time.Hour)
+	away.Current, away.LastReport = false, noon.Add(-time.Hour)
 	for name, c := range map[string]struct {
 		prod Runtime
 		want string
@@ -190,13 +190,13 @@ func TestEmptyWaveWaits(t *testing.T) {
 		"its selector matches no runtime": {spec: twoWaves(), dev: lost, waits: true},
 		"its only runtime lost the label": {spec: twoWaves(), before: began, dev: lost, waits: true},
 		"its runtime has the version and lost the label": {
-			spec: twoWaves(), before: began, dev: given(lost, 5), waits: true,
+			spec: twoWaves(), before: began, dev: grantedAgo(lost, 5), waits: true,
 		},
 		"the policy allows it":                   {spec: allowed, dev: lost},
 		"an operator approved it":                {spec: approved, dev: lost},
 		"an earlier rollout proved the version":  {spec: twoWaves(), dev: lost, proven: true},
 		"no other wave has a runtime":            {spec: last, dev: lost},
-		"its runtimes belong to an earlier wave": {spec: overlap, dev: given(everyone[0], 5)},
+		"its runtimes belong to an earlier wave": {spec: overlap, dev: grantedAgo(everyone[0], 5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			situation := Situation{Channel: "2.0.0", Proven: c.proven, Now: noon}
@@ -227,10 +227,10 @@ func TestUnpublishableRuntimeGivesItsPlaceToOthers(t *testing.T) {
 		runtimes[i] = at(fmt.Sprint("r-", i), "prod", "1.0.0")
 	}
 	now, status := noon, fleet.RolloutStatus{}
-	look := func(minutes int) (granted []int) {
+	poll := func(minutes int) (granted []int) {
 		now = now.Add(time.Duration(minutes) * time.Minute)
 		for i := range runtimes {
-			runtimes[i].Heard = now
+			runtimes[i].LastReport = now
 		}
 		step := Plan(first, spec, status, runtimes, Situation{Channel: "2.0.0", Now: now})
 		status = step.Status
@@ -241,34 +241,34 @@ func TestUnpublishableRuntimeGivesItsPlaceToOthers(t *testing.T) {
 		}
 		return granted
 	}
-	begun := look(0)
+	begun := poll(0)
 	if len(begun) != 1 {
 		t.Fatalf("%v may have the version", begun)
 	}
 	stuck := begun[0]
 	runtimes[stuck].Unpublishable, runtimes[stuck].UnpublishableSince = true, now
-	if got := look(15); !slices.Equal(got, begun) {
+	if got := poll(15); !slices.Equal(got, begun) {
 		t.Fatalf("before offlineAfter is over, %v may have the version", got)
 	}
-	if got := look(1); len(got) > 0 {
+	if got := poll(1); len(got) > 0 {
 		t.Fatalf("while the version is withdrawn, %v may have it", got)
 	}
 	// The old bundle can be published.
 	runtimes[stuck].Unpublishable = false
 	var order []int
 	for range 3 {
-		got := look(2)
+		got := poll(2)
 		if len(got) != 1 {
 			t.Fatalf("after %v, %v may have the version", order, got)
 		}
 		order = append(order, got[0])
-		runtimes[got[0]] = given(runtimes[got[0]], 0)
+		runtimes[got[0]] = grantedAgo(runtimes[got[0]], 0)
 		runtimes[got[0]].Given.Time = metav1.NewTime(now)
 	}
 	if order[2] != stuck || order[0] == order[1] {
 		t.Errorf("the runtimes got the version in the order %v, want %d last", order, stuck)
 	}
-	if look(1); status.State != fleet.RolloutSucceeded || len(status.Waves[0].Postponed) > 0 {
+	if poll(1); status.State != fleet.RolloutSucceeded || len(status.Waves[0].Postponed) > 0 {
 		t.Errorf("the rollout is %s: %s, %+v", status.State, status.Message, status.Waves)
 	}
 }

@@ -53,7 +53,7 @@ func sameChecks(a, b []Checks) bool {
 
 // Checks returns the checks that a runtime gets with a decision of the track's gate. given is false if the decision
 // names none; the runtime then keeps the checks that it has for the version.
-func (g Gates) Checks(track Track, d Decision) (checks Checks, given bool) {
+func (g Gates) Checks(track Track, d Decision) (checks Checks, ok bool) {
 	gate := g[track]
 	if gate == nil || d.Checks < 1 || d.Checks > len(gate.checks) {
 		return Checks{}, false

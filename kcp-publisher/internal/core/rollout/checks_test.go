@@ -69,7 +69,7 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 			if c.spec != nil {
 				c.spec(&spec)
 			}
-			first, step := twoSteps(spec, measuredBy(given(at("dev", "dev", ""), c.minutesAgo), c.outcomes...))
+			first, step := twoSteps(spec, measuredBy(grantedAgo(at("dev", "dev", ""), c.minutesAgo), c.outcomes...))
 			if d := first.Decisions[0]; d != (Decision{Version: "2.0.0", Checks: 1}) {
 				t.Fatalf("the first runtime gets %+v", d)
 			}
@@ -107,7 +107,7 @@ func twoSteps(spec fleet.RolloutSpec, dev Runtime) (began, later Step) {
 func TestAFailedCheckStaysInTheStatusAfterTheRollback(t *testing.T) {
 	spec, prod := checkedWaves(), at("prod", "prod", "1.0.0")
 	slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2"}
-	dev := measuredBy(given(at("dev", "dev", ""), 5), slow)
+	dev := measuredBy(grantedAgo(at("dev", "dev", ""), 5), slow)
 	_, failed := twoSteps(spec, dev)
 	dev.Version, dev.Given = "1.0.0", &v1beta2.GivenVersion{Rollout: first}
 	back := Plan(first, spec, failed.Status, []Runtime{dev, prod}, Situation{Channel: "2.0.0", Now: noon})
@@ -151,7 +151,7 @@ func TestAWaveWithChecksWaitsForAgentsThatSupportThem(t *testing.T) {
 // A runtime with the version from a rollout that ended has measured nothing for this one.
 func TestARuntimeWithoutMeasurementsDoesNotProveAWaveWithChecks(t *testing.T) {
 	spec := checkedWaves()
-	dev := given(at("dev", "dev", ""), 5)
+	dev := grantedAgo(at("dev", "dev", ""), 5)
 	dev.Given.Rollout, dev.Given.Ready = "another", true
 	both := []Runtime{dev, at("prod", "prod", "1.0.0")}
 	step := Plan(first, spec, fleet.RolloutStatus{}, both, Situation{Channel: "2.0.0", Now: noon})
@@ -175,11 +175,11 @@ func TestGatesWithDifferentChecksDiffer(t *testing.T) {
 	if a.Same(other) || a[keda].Equal(other[keda], "dev", "1.0.0") || !a[keda].Equal(other[keda], "prod", "1.0.0") {
 		t.Error("gates with another check are the same, or differ for a runtime without checks")
 	}
-	checks, given := a.Checks(keda, a[keda].Decide("dev", "1.0.0"))
-	if !given || len(checks.Checks) != 2 || checks.Checks[0].Name != "errors" || checks.For.Duration != 10*time.Minute {
+	checks, isSet := a.Checks(keda, a[keda].Decide("dev", "1.0.0"))
+	if !isSet || len(checks.Checks) != 2 || checks.Checks[0].Name != "errors" || checks.For.Duration != 10*time.Minute {
 		t.Errorf("the runtime gets %+v", checks)
 	}
-	if _, given := a.Checks(keda, a[keda].Decide("prod", "1.0.0")); given {
+	if _, isSet := a.Checks(keda, a[keda].Decide("prod", "1.0.0")); isSet {
 		t.Error("a held runtime gets checks")
 	}
 }

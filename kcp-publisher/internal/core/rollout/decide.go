@@ -34,7 +34,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 			}
 		default:
 			decisions[i] = Decision{Version: Keep(p.spec.From, r.Version), Held: held[m.wave+1]}
-			if m.standing == outdated && p.active() {
+			if m.state == outdated && p.active() {
 				decisions[i].Held += ": it waits for an agent that supports checks"
 			}
 		}
@@ -105,7 +105,7 @@ func (p *plan) tellFailures(runtimes []Runtime) {
 		if m.touched && runtimes[i].Version == p.spec.From {
 			p.status.Reverted++
 		}
-		if m.standing == failed && len(failures) < maxFailuresTold {
+		if m.state == failed && len(failures) < maxFailuresTold {
 			failures = append(failures, fleet.RuntimeFailure{
 				Runtime: runtimes[i].ID, Wave: p.spec.Waves[m.wave].Name,
 				Reason: bundle.Bounded(m.reason, maxReasonBytes),

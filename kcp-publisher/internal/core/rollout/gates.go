@@ -164,11 +164,11 @@ func (g Gates) Awaited() map[string]bool {
 func (g Gates) Given(
 	runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time,
 ) map[string]v1beta2.GivenVersion {
-	given := map[string]v1beta2.GivenVersion{}
+	versions := map[string]v1beta2.GivenVersion{}
 	for _, m := range manifests {
 		if before != nil && before.Versions[m.Module] == m.Version {
 			if known, ok := before.Given[m.Module]; ok {
-				given[m.Module] = known
+				versions[m.Module] = known
 			}
 			continue
 		}
@@ -178,13 +178,13 @@ func (g Gates) Given(
 		}
 		decided, _ := gate.decision(runtime)
 		if m.Version == gate.to || m.Version == gate.from && decided.Undo != "" {
-			given[m.Module] = v1beta2.GivenVersion{
+			versions[m.Module] = v1beta2.GivenVersion{
 				Rollout: gate.rollout, Time: metav1.NewTime(issued.Truncate(time.Second)),
 			}
 		}
 	}
-	if len(given) == 0 {
+	if len(versions) == 0 {
 		return nil
 	}
-	return given
+	return versions
 }

@@ -106,7 +106,7 @@ func (p *plan) keepSlots(number int, granted []string, postponed []fleet.Postpon
 	}
 	for r := range p.members {
 		m, id := &p.members[r], runtimes[r].ID
-		if m.wave != number || m.standing != waiting && m.standing != silent {
+		if m.wave != number || m.state != waiting && m.state != silent {
 			continue
 		}
 		if since, is := earlier[id]; is {

@@ -66,7 +66,7 @@ func TestTimeWithoutPolicyMovesTheLastGoodVersion(t *testing.T) {
 				followers := map[Track]Followers{keda: {s.channel, []Runtime{at("dev", "dev", had), at("prod", "prod", had)}}}
 				had = s.channel
 				now := noon.Add(time.Duration(i) * time.Minute)
-				round := Look(covering, all, followers, now)
+				round := NextRound(covering, all, followers, now)
 				for _, changed := range round.Update {
 					all[slices.IndexFunc(all, func(r fleet.Rollout) bool { return r.Name == changed.Name })] = *changed
 				}
@@ -75,7 +75,7 @@ func TestTimeWithoutPolicyMovesTheLastGoodVersion(t *testing.T) {
 					r.ResourceVersion = "1"
 					all = append(all, *r)
 				}
-				if again := Look(covering, all, followers, now); len(again.Update)+len(again.Create) > 0 {
+				if again := NextRound(covering, all, followers, now); len(again.Update)+len(again.Create) > 0 {
 					t.Errorf("step %d: a second look changes %+v and creates %+v", i, again.Update, again.Create)
 				}
 				if i < len(c.steps)-1 {

@@ -39,12 +39,12 @@ func twoWaves() fleet.RolloutSpec {
 
 func at(id, stage, version string) Runtime {
 	return Runtime{
-		ID: id, Labels: map[string]string{"stage": stage}, Heard: noon, Version: version, Current: true,
+		ID: id, Labels: map[string]string{"stage": stage}, LastReport: noon, Version: version, Current: true,
 		State: v1beta2.StateReady,
 	}
 }
 
-func given(r Runtime, minutesAgo int) Runtime {
+func grantedAgo(r Runtime, minutesAgo int) Runtime {
 	r.Version, r.Given = "2.0.0", &v1beta2.GivenVersion{
 		Rollout: first, Time: metav1.NewTime(noon.Add(-time.Duration(minutesAgo) * time.Minute)),
 	}
@@ -52,7 +52,7 @@ func given(r Runtime, minutesAgo int) Runtime {
 }
 
 func TestPositionOfARuntimeInARollout(t *testing.T) {
-	dev := given(at("dev", "dev", ""), 20)
+	dev := grantedAgo(at("dev", "dev", ""), 20)
 	for name, c := range map[string]struct {
 		change  func(*Runtime)
 		state   fleet.RolloutState
@@ -64,7 +64,7 @@ func TestPositionOfARuntimeInARollout(t *testing.T) {
 		},
 		"ready in another bundle": {
 			func(r *Runtime) {
-				r.Current, r.Heard = false, noon.Add(-12*time.Minute)
+				r.Current, r.LastReport = false, noon.Add(-12*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"ready once and republished since": {
@@ -97,12 +97,12 @@ func TestPositionOfARuntimeInARollout(t *testing.T) {
 		},
 		"not ready at its deadline, and not heard since": {
 			func(r *Runtime) {
-				r.Current, r.Heard = false, noon.Add(-11*time.Minute)
+				r.Current, r.LastReport = false, noon.Add(-11*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"silent for longer than it may be": {
 			func(r *Runtime) {
-				r.Current, r.Heard = false, noon.Add(-time.Hour)
+				r.Current, r.LastReport = false, noon.Add(-time.Hour)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"at the version already, and not from this rollout": {
@@ -219,18 +219,18 @@ func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 	for name, c := range map[string]struct {
 		minutesAgo int
 		proven     bool
-		given      bool
+		granted    bool
 		next       bool // production may have the version
 	}{
-		"given to it by the rollout before, a minute ago": {minutesAgo: 1, given: true},
-		"given to it an hour ago":                         {minutesAgo: 60, given: true, next: true},
+		"given to it by the rollout before, a minute ago": {minutesAgo: 1, granted: true},
+		"given to it an hour ago":                         {minutesAgo: 60, granted: true, next: true},
 		"given to it by no rollout":                       {next: true},
-		"given to it a minute ago, and proven by another": {minutesAgo: 1, given: true, proven: true, next: true},
+		"given to it a minute ago, and proven by another": {minutesAgo: 1, granted: true, proven: true, next: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := at("dev", "dev", "2.0.0")
-			if c.given {
-				r = given(r, c.minutesAgo)
+			if c.granted {
+				r = grantedAgo(r, c.minutesAgo)
 				r.Given.Rollout = "the-one-before"
 			}
 			step := Plan(first, soaking, fleet.RolloutStatus{}, []Runtime{r, at("prod", "prod", "1.0.0")},
@@ -263,7 +263,7 @@ func TestRollbackEndsWithReports(t *testing.T) {
 			func(r *Runtime) { r.Current, r.Waits = false, true }, fleet.RolloutRolledBack,
 		},
 		"it is silent": {
-			func(r *Runtime) { r.Current, r.Heard = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
+			func(r *Runtime) { r.Current, r.LastReport = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
 		},
 		"it was told long ago and reports something": {
 			func(r *Runtime) {
@@ -274,7 +274,7 @@ func TestRollbackEndsWithReports(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0")},
 				Situation{Channel: "2.0.0", Now: noon.Add(-5 * time.Minute)})
-			r := given(at("dev", "dev", ""), 1)
+			r := grantedAgo(at("dev", "dev", ""), 1)
 			back := Plan(first, undone, before.Status, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
 			r.Version = "1.0.0"
 			c.change(&r)
@@ -303,7 +303,7 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 		status = step.Status
 	}
 	// The bundle is published. The report is still about the one before, and shows Ready.
-	stale[0] = given(stale[0], 0)
+	stale[0] = grantedAgo(stale[0], 0)
 	stale[0].Current = false
 	if step := Plan(first, twoWaves(), status, stale,
 		Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "1.0.0" {
@@ -374,7 +374,7 @@ func TestInvalidCourseHoldsEverything(t *testing.T) {
 func TestWavesNeedReportsReadSinceTheStart(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].Soak = minutes(10)
-	canary := given(at("dev", "dev", ""), 20)
+	canary := grantedAgo(at("dev", "dev", ""), 20)
 	canary.Given.Ready = true
 	soaking := Plan(first, spec, carriedOut("").Status, []Runtime{canary, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
@@ -401,7 +401,7 @@ func TestWavesNeedReportsReadSinceTheStart(t *testing.T) {
 			started, v1beta2.StateReady, 16 * time.Minute, fleet.RolloutProgressing, "wave production: 0 of 1", true,
 		},
 	} {
-		canary.Heard, canary.Unnoted, canary.State = noon, c.unnoted, c.state
+		canary.LastReport, canary.Unnoted, canary.State = noon, c.unnoted, c.state
 		step := Plan(first, spec, soaking.Status, []Runtime{canary, everyone[1]}, Situation{
 			Channel: "2.0.0", Now: started.Add(c.after),
 		})

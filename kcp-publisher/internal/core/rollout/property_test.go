@@ -152,11 +152,11 @@ func (w *world) stir() {
 		case 4: // an old report of the runtime itself is put back: no other key can sign one
 			if n := len(m.reports); n > 0 {
 				old := m.reports[w.random.IntN(n)]
-				m.said, m.saidState, m.saidResult = old.about, old.state, old.check
+				m.reported, m.saidState, m.saidResult = old.about, old.state, old.check
 				w.believe(m)
 			}
 		case 5: // a report about a bundle of another runtime
-			m.said, m.saidState, m.heard = -1, v1beta2.StateReady, w.now
+			m.reported, m.saidState, m.lastReport = -1, v1beta2.StateReady, w.now
 		case 6: // something else in the bundle changes
 			w.push(m)
 		case 7: // the publisher dies between push and status
@@ -176,7 +176,7 @@ func (w *world) stir() {
 	if w.chance(10) { // another publisher takes over, and knows the recorded state
 		w.began = w.now
 		for _, m := range w.machines {
-			m.looked = false
+			m.polled = false
 		}
 	}
 	if newest := Newest(w.rollouts); newest != nil {
@@ -230,16 +230,16 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		wave[n]++
 		mine := m.known.Given[keda.Module].Rollout == r.Name && m.known.Versions[keda.Module] == r.Spec.To
 		ready := m.readyBy[r.Name+r.Spec.To]
-		broken := mine && m.said == m.knownDigest && m.saidState == v1beta2.StateError
+		broken := mine && m.reported == m.knownDigest && m.saidState == v1beta2.StateError
 		checked := n >= 0 && len(r.Spec.Waves[n].Checks) > 0
 		broken = broken || mine && checked && known(m) == v1beta2.CheckFailed
 		ready = ready && (!checked || known(m) == v1beta2.CheckPassed || approvedWithoutChecks(r, n))
-		heard := m.heard
-		if !m.looked && w.now.Sub(w.began) > r.Spec.OfflineAfter.Duration {
-			heard = m.noted // a report that was not looked for extends no wait
+		reportedAt := m.lastReport
+		if !m.polled && w.now.Sub(w.began) > r.Spec.OfflineAfter.Duration {
+			reportedAt = m.noted // a report that was not looked for extends no wait
 		}
-		quiet := w.now.Sub(heard) > r.Spec.OfflineAfter.Duration
-		late := mine && !ready && m.heard.After(m.known.Given[keda.Module].Time.Add(5*time.Minute))
+		quiet := w.now.Sub(reportedAt) > r.Spec.OfflineAfter.Duration
+		late := mine && !ready && m.lastReport.After(m.known.Given[keda.Module].Time.Add(5*time.Minute))
 		if broken {
 			failing[n]++
 		}
@@ -288,7 +288,7 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
 	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
 	p.begin(facts)
-	said, concerned, shown, unshown, later := 0, 0, 0, 0, 0
+	count, concerned, shown, unshown, later := 0, 0, 0, 0, 0
 	for i, m := range w.machines {
 		has := m.known.Versions[keda.Module]
 		aside := has == r.Spec.To && m.known.Given[keda.Module].Rollout != r.Name || bundle.Older(r.Spec.To, has)
@@ -309,16 +309,17 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 		}
 		concerned++
 		w.checkChecks(r, wave, m, has)
-		unread := !m.looked && w.now.Sub(w.began) <= r.Spec.OfflineAfter.Duration
+		unread := !m.polled && w.now.Sub(w.began) <= r.Spec.OfflineAfter.Duration
 		failed := facts[i].Current && facts[i].State == v1beta2.StateError
 		if given := facts[i].Given; unread && given != nil && given.Rollout == r.Name && given.Ready &&
 			has == r.Spec.To && !failed {
 			w.fail("%s: wave %d is proven before the report of %s was read", r.Name, wave, m.id)
 		}
-		// A publisher that dies between push and status leaves it to the next rollout of the version to note who gave it.
+		// A publisher that dies between push and status leaves it to the next rollout of the version to note who gave
+		// it.
 		noted := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.readyBy[m.givenBy+r.Spec.To]
 		if m.readyBy[r.Name+r.Spec.To] || noted {
-			said++
+			count++
 		}
 	}
 	selector := r.Spec.Waves[wave].Selector
@@ -334,11 +335,11 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 		w.fail("%s: wave %d is proven, its %d runtimes show nothing of it, and nobody approved it", r.Name, wave,
 			unshown)
 	}
-	if concerned > 0 && said == 0 {
+	if concerned > 0 && count == 0 {
 		w.fail("%s: wave %d of %d runtimes is proven and none of them said that it is ready", r.Name, wave, concerned)
 	}
-	if got := int(step.Status.Waves[wave].Updated); got > said {
-		w.fail("%s: wave %d counts %d updated runtimes, %d said so", r.Name, wave, got, said)
+	if got := int(step.Status.Waves[wave].Updated); got > count {
+		w.fail("%s: wave %d counts %d updated runtimes, %d said so", r.Name, wave, got, count)
 	}
 }
 
@@ -346,19 +347,19 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 // Runtimes that do not report are deferred; their checks are judged when they report again.
 func (w *world) checkChecks(r *fleet.Rollout, wave int, m *machine, has string) {
 	mine := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.known.Given[keda.Module].Ready
-	broken := m.said == m.knownDigest && m.saidState == v1beta2.StateError // it counts as failed
+	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // it counts as failed
 	if len(r.Spec.Waves[wave].Checks) == 0 || !mine || broken || approvedWithoutChecks(r, wave) {
 		return
 	}
-	heard := m.heard
-	if !m.looked {
-		heard = m.noted
+	reportedAt := m.lastReport
+	if !m.polled {
+		reportedAt = m.noted
 	}
 	switch result := known(m); {
 	case result == v1beta2.CheckFailed && r.Spec.Waves[wave].MaxFailures == nil && len(w.machines) < 10:
 		w.fail("%s: wave %d is proven although the check of %s failed", r.Name, wave, m.id)
 	case result == v1beta2.CheckPassed, result == v1beta2.CheckFailed:
-	case w.now.Sub(heard) <= r.Spec.OfflineAfter.Duration:
+	case w.now.Sub(reportedAt) <= r.Spec.OfflineAfter.Duration:
 		w.fail("%s: wave %d is proven although the check of %s is %q", r.Name, wave, m.id, result)
 	}
 }

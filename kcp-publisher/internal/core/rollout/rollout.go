@@ -27,10 +27,10 @@ type Runtime struct {
 	ID string
 	// Labels are the labels of its Kyma in the control plane.
 	Labels map[string]string
-	// Heard is the time of its last report, zero before the first.
-	Heard time.Time
-	// Unnoted is the end of the time in which another publisher may have received a report without recording it, zero if
-	// no report is missing.
+	// LastReport is the time of its last report, zero before the first.
+	LastReport time.Time
+	// Unnoted is the end of the time in which another publisher may have received a report without recording it, zero
+	// if no report is missing.
 	Unnoted time.Time
 	// Unpublishable is true if the publisher cannot publish a newer bundle to it, since UnpublishableSince at the
 	// earliest.
@@ -41,8 +41,8 @@ type Runtime struct {
 	// Given names the rollout that gave it that version, nil if none did.
 	Given *v1beta2.GivenVersion
 	// Current is true if the last report names the newest bundle by its digest, was made for the same generation of the
-	// runtime's Kyma, and lists the module in that version. State and Message are the module's in that report. They have
-	// no meaning otherwise.
+	// runtime's Kyma, and lists the module in that version. State and Message are the module's in that report. They
+	// have no meaning otherwise.
 	Current bool
 	State   v1beta2.State
 	Message string
@@ -123,7 +123,7 @@ func Plan(
 	}
 	p.begin(runtimes)
 	p.judge(runtimes)
-	p.steer()
+	p.changeDirection()
 	p.release()
 	if p.active() {
 		p.advance()
@@ -148,8 +148,8 @@ func (p *plan) awaited(runtimes []Runtime) []bool {
 	}
 	for i := range runtimes {
 		m := &p.members[i]
-		all[i] = m.standing == inFlight || m.standing == measuring || m.granted && !m.touched ||
-			p.back() && m.touched && m.standing != reverted
+		all[i] = m.state == inFlight || m.state == measuring || m.granted && !m.touched ||
+			p.back() && m.touched && m.state != reverted
 	}
 	return all
 }
@@ -181,9 +181,9 @@ func (p *plan) back() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
-// steer changes the direction of the rollout upon requests of operators and upon failures. An ended rollout stays
-// ended unless it is undone.
-func (p *plan) steer() {
+// changeDirection changes the direction of the rollout upon requests of operators and upon failures. An ended rollout
+// stays ended unless it is undone.
+func (p *plan) changeDirection() {
 	state := &p.status.State
 	withdrawn := p.situation.Channel == p.spec.From && (p.active() || *state == fleet.RolloutStopped)
 	switch failed := p.overBudget(); {
@@ -243,7 +243,7 @@ func (p *plan) goBack(why string) {
 func (p *plan) checkRolledBack() {
 	for i := range p.members {
 		m := &p.members[i]
-		if m.touched && m.standing != reverted && m.standing != aside && !p.overdue(m) {
+		if m.touched && m.state != reverted && m.state != aside && !p.overdue(m) {
 			return
 		}
 	}

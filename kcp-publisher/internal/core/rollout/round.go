@@ -22,8 +22,8 @@ type Followers struct {
 
 // Round is the result of one look at all tracks. The caller writes Create and Update before it uses Gates.
 type Round struct {
-	// Create are new rollouts with their first status, Update rollouts with a changed status, and Forget old rollouts to
-	// delete.
+	// Create are new rollouts with their first status, Update rollouts with a changed status, and Forget old rollouts
+	// to delete.
 	Create, Update, Forget []*fleet.Rollout
 	// Gates has the gates by track. A runtime may have the channel's version of a track without a gate.
 	Gates Gates
@@ -63,9 +63,9 @@ func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 // keptRollouts is the number of rollouts that are kept per track.
 const keptRollouts = 10
 
-// Look decides the next step of the rollouts of all tracks. A track without followers, or whose channel has no
+// NextRound decides the next step of the rollouts of all tracks. A track without followers, or whose channel has no
 // version, does not change: absent runtimes prove nothing.
-func Look(
+func NextRound(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Round {
 	byTrack := tracked(rollouts)

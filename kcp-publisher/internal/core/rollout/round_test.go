@@ -97,7 +97,7 @@ func TestRounds(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			round := Look(c.policies, c.rollouts, c.followers, noon)
+			round := NextRound(c.policies, c.rollouts, c.followers, noon)
 			made := ""
 			for _, r := range round.Create {
 				made += r.Name
@@ -132,7 +132,7 @@ func deleted(r fleet.Rollout) fleet.Rollout {
 
 func TestIdleTrackChangesNoRollout(t *testing.T) {
 	started := carriedOut("")
-	round := Look(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
+	round := NextRound(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
 	if len(round.Update)+len(round.Create) > 0 {
 		t.Errorf("written: %+v", round.Update)
 	}
@@ -140,7 +140,7 @@ func TestIdleTrackChangesNoRollout(t *testing.T) {
 
 func TestUnchangedFactsWriteNothing(t *testing.T) {
 	all := []fleet.Rollout{carriedOut("")}
-	round := Look(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon.Add(time.Second))
+	round := NextRound(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon.Add(time.Second))
 	if len(round.Create)+len(round.Update)+len(round.Forget) > 0 || !round.Active {
 		t.Errorf("%+v", round)
 	}
@@ -149,7 +149,8 @@ func TestUnchangedFactsWriteNothing(t *testing.T) {
 func TestRestartedPublisherSupersedesLater(t *testing.T) {
 	older, newer := carriedOut(""), carriedOut("")
 	newer.Name, newer.Spec.Revision, newer.Spec.To, newer.Status = "keda-regular-2", 2, "3.0.0", fleet.RolloutStatus{}
-	round := Look(policies("careful"), []fleet.Rollout{older, newer}, map[Track]Followers{keda: {"3.0.0", everyone}},
+	round := NextRound(policies("careful"), []fleet.Rollout{older, newer}, map[Track]Followers{keda: {"3.0.0",
+		everyone}},
 		noon)
 	if len(round.Create) > 0 || len(round.Update) != 2 || round.Update[1].Name != first ||
 		round.Update[1].Status.State != fleet.RolloutSuperseded {
@@ -165,7 +166,7 @@ func TestOldRolloutsAreForgotten(t *testing.T) {
 		r.Name = Name(keda, r.Spec.Revision)
 		all = append(all, r)
 	}
-	round := Look(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon)
+	round := NextRound(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon)
 	forgotten := ""
 	for _, r := range round.Forget {
 		forgotten += " " + r.Name
@@ -176,7 +177,7 @@ func TestOldRolloutsAreForgotten(t *testing.T) {
 }
 
 func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
-	back := given(at("dev", "dev", ""), 30)
+	back := grantedAgo(at("dev", "dev", ""), 30)
 	back.Version = "1.0.0" // given back by the rollout of the same name that was deleted
 	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{back, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
@@ -186,7 +187,7 @@ func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
 }
 
 func TestUpgradeThatWaitsForAWindowIsDeferred(t *testing.T) {
-	waits := given(at("dev", "dev", ""), 20) // longer than its deadline
+	waits := grantedAgo(at("dev", "dev", ""), 20) // longer than its deadline
 	waits.Current, waits.Waits = false, true
 	step := Plan(first, twoWaves(), carriedOut("").Status, []Runtime{waits, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon})
@@ -199,7 +200,7 @@ func TestUpgradeThatWaitsForAWindowIsDeferred(t *testing.T) {
 }
 
 func TestImpossibleRollbackDoesNotBlockOthers(t *testing.T) {
-	broken := given(at("dev", "dev", ""), 1)
+	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	runtimes := []Runtime{broken, everyone[1]}
 	back := Plan(first, twoWaves(), carriedOut("").Status, runtimes, Situation{Channel: "2.0.0", Now: noon})
@@ -221,11 +222,11 @@ func TestRolledBackRolloutKeepsItsFailures(t *testing.T) {
 	if last := started.Waves[len(started.Waves)-1]; !last.All || last.Place != nil {
 		t.Errorf("the wave of all others: %+v", last)
 	}
-	broken := given(at("dev", "dev", ""), 1)
+	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	going := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon}).Status
-	back := given(at("dev", "dev", ""), 1)
+	back := grantedAgo(at("dev", "dev", ""), 1)
 	back.Version = "1.0.0"
 	done := Plan(first, twoWaves(), going, []Runtime{back, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
 	if done.State != fleet.RolloutRolledBack || done.Failed != 1 || done.Reverted != 1 || len(done.Failures) != 1 {
@@ -275,7 +276,7 @@ func TestChangesAreReportedOnce(t *testing.T) {
 	if got := Changes(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
 		t.Errorf("at the start: %+v", got)
 	}
-	broken := given(at("dev", "dev", ""), 1)
+	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	stopped := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]},
 		Situation{Channel: "2.0.0", Now: noon}).Status
@@ -303,20 +304,20 @@ func BenchmarkLook(b *testing.B) {
 		}
 		followers[track] = Followers{"2.0.0", runtimes}
 	}
-	for _, r := range Look(policy, nil, followers, noon).Create {
+	for _, r := range NextRound(policy, nil, followers, noon).Create {
 		r.ResourceVersion = "1"
 		rollouts = append(rollouts, *r)
 		for i := range followers[Track{r.Spec.Module, "regular"}].Runtimes {
 			runtime := &followers[Track{r.Spec.Module, "regular"}].Runtimes[i]
 			if i%20 == 0 {
-				*runtime = given(*runtime, 1)
+				*runtime = grantedAgo(*runtime, 1)
 				runtime.Given.Rollout = r.Name
 			}
 		}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if round := Look(policy, rollouts, followers, noon.Add(time.Minute)); len(round.Gates) != 50 ||
+		if round := NextRound(policy, rollouts, followers, noon.Add(time.Minute)); len(round.Gates) != 50 ||
 			len(round.Update) != 50 {
 			b.Fatalf("%d gates, %d updates", len(round.Gates), len(round.Update))
 		}

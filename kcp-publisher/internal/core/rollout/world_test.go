@@ -27,14 +27,14 @@ type machine struct {
 	// In the Kyma: the bundle it knows of, and the last report.
 	known       v1beta2.PublishedBundle
 	knownDigest int
-	said        int // the bundle that the last report was about
+	reported    int // the bundle that the last report was about
 	saidState   v1beta2.State
 	saidResult  v1beta2.CheckResult
 	noted       time.Time  // when it was heard, as of the last time that something was written
 	reports     []reported // all it ever made
 	// In the publisher's memory: when it was heard, where its report was looked for since the publisher started.
-	heard  time.Time
-	looked bool
+	lastReport time.Time
+	polled     bool
 	// In the runtime.
 	online bool
 	mood   v1beta2.State
@@ -60,16 +60,16 @@ type reported struct {
 
 func (w *world) fact(m *machine) Runtime {
 	r := Runtime{
-		ID: m.id, Labels: m.labels, Heard: m.heard, Version: m.known.Versions[keda.Module],
-		Current: m.said == m.knownDigest, State: m.saidState,
+		ID: m.id, Labels: m.labels, LastReport: m.lastReport, Version: m.known.Versions[keda.Module],
+		Current: m.reported == m.knownDigest, State: m.saidState,
 	}
 	if given, ok := m.known.Given[keda.Module]; ok {
 		r.Given = &given
 	}
 	r.LacksChecks = m.old
 	r.Unpublishable, r.UnpublishableSince = m.refuses, m.refusedSince
-	if !m.looked {
-		r.Heard, r.Unnoted = m.noted, w.began
+	if !m.polled {
+		r.LastReport, r.Unnoted = m.noted, w.began
 	}
 	return r
 }
@@ -170,7 +170,7 @@ func (w *world) push(m *machine) {
 // would, and then records it.
 func (w *world) publish(m *machine) {
 	if m.refuses {
-		m.noted, m.looked = m.heard, true // its report is read all the same
+		m.noted, m.polled = m.lastReport, true // its report is read all the same
 		return
 	}
 	gate := w.gates[keda]
@@ -204,13 +204,13 @@ func (w *world) write(m *machine) {
 	manifests := []bundle.Manifest{{Module: keda.Module, Channel: keda.Channel, Version: m.version}}
 	given := w.gates.Given(m.id, manifests, &m.known, w.now)
 	m.known = v1beta2.PublishedBundle{Versions: map[string]string{keda.Module: m.version}, Given: given}
-	m.knownDigest, m.noted, m.looked = m.digest, m.heard, true
+	m.knownDigest, m.noted, m.polled = m.digest, m.lastReport, true
 	w.believe(m)
 }
 
 // believe records that a report about exactly the known bundle showed the module as ready.
 func (w *world) believe(m *machine) {
-	if m.said != m.knownDigest {
+	if m.reported != m.knownDigest {
 		return
 	}
 	if given, ok := m.known.Given[keda.Module]; ok && m.saidResult != "" {
@@ -220,7 +220,7 @@ func (w *world) believe(m *machine) {
 	if m.saidState != v1beta2.StateReady {
 		return
 	}
-	m.readyBy[m.bundles[m.said]] = true
+	m.readyBy[m.bundles[m.reported]] = true
 	if given, ok := m.known.Given[keda.Module]; ok {
 		given.Ready = true
 		m.known.Given[keda.Module] = given
@@ -234,10 +234,10 @@ func (w *world) report(m *machine) {
 		if m.old {
 			result = ""
 		}
-		if m.said != m.digest || m.saidState != m.mood || m.saidResult != result {
+		if m.reported != m.digest || m.saidState != m.mood || m.saidResult != result {
 			m.noted = w.now // otherwise the report has no news
 		}
-		m.said, m.saidState, m.saidResult, m.heard = m.digest, m.mood, result, w.now
+		m.reported, m.saidState, m.saidResult, m.lastReport = m.digest, m.mood, result, w.now
 		m.reports = append(m.reports, reported{m.digest, m.mood, result})
 		w.believe(m)
 	}

@@ -67,7 +67,7 @@ func (p *plan) grantWritten(number int, runtimes []Runtime) {
 	}
 	for r := range p.members {
 		m := &p.members[r]
-		m.granted = m.granted || m.wave == number && (m.standing == waiting || m.standing == silent) &&
+		m.granted = m.granted || m.wave == number && (m.state == waiting || m.state == silent) &&
 			slices.Contains(wave.Granted, runtimes[r].ID)
 	}
 }

@@ -76,26 +76,26 @@ func TestAnnouncementIsValidForItsPlannerAndShardCount(t *testing.T) {
 
 func TestReportTimesRoundTrip(t *testing.T) {
 	content := "sha256:" + strings.Repeat("0a", 32)
-	h := Hearings{
-		At: time.Unix(10, 0).UTC(), Began: time.Unix(5, 0).UTC(), Kymas: map[string]Heard{
-			"one": NewHeard(time.Unix(7, 0), time.Unix(8, 0), content),
+	h := ReportTimes{
+		At: time.Unix(10, 0).UTC(), Began: time.Unix(5, 0).UTC(), Kymas: map[string]ReportTime{
+			"one": NewReportTime(time.Unix(7, 0), time.Unix(8, 0), content),
 		},
 	}
 	data, err := h.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := DecodeHearings(data)
+	got, err := DecodeReportTimes(data)
 	if err != nil || !got.At.Equal(h.At) || !got.Began.Equal(h.Began) || got.Kymas["one"] != h.Kymas["one"] {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if one := got.Kymas["one"]; !one.Says(content) || one.Says("sha256:"+strings.Repeat("0b", 32)) || one.Says("") ||
-		(Heard{}).Says("") {
+		(ReportTime{}).Says("") {
 		t.Errorf("%+v differs after a round trip", one)
 	}
 	for name, bad := range map[string][]byte{"nothing": nil, "plain text": []byte("{}"),
 		"too much": make([]byte, maxEncodedBytes+1), "half": data[:len(data)/2]} {
-		if _, err := DecodeHearings(bad); err == nil {
+		if _, err := DecodeReportTimes(bad); err == nil {
 			t.Errorf("%s is read", name)
 		}
 	}

@@ -102,7 +102,7 @@ func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVer
 				c.meta.Annotations[v1beta2.AnnotationGitCommit] != "",
 		}
 		out.Due = append(out.Due, promotion)
-		entry.Reason, entry.Message = fleet.WaitDue, promotion.due()
+		entry.Reason, entry.Message = fleet.WaitDue, promotion.dueText()
 		return
 	}
 	entry.Reason, entry.Message = waits[0].reason, joined(waits)
@@ -114,8 +114,8 @@ func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVer
 	}
 }
 
-// due describes who performs the promotion.
-func (p Promotion) due() string {
+// dueText describes who performs the promotion.
+func (p Promotion) dueText() string {
 	if p.ByCommand {
 		return fmt.Sprintf("run `kcp-publisher train promote %s` with the flags of the Git repository", p.Policy)
 	}

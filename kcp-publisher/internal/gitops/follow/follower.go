@@ -56,13 +56,13 @@ type Follower struct {
 	edited atomic.Bool
 
 	// Only the goroutine of Start uses the fields below; before it starts, HoldUntilStarted uses them.
-	release func() // releases the hold; nil without one
-	partial string // the commit that is applied in part, according to the record
-	begun   bool   // whether this process has read the branch; before that, the control plane can be outdated
-	last    appliedCommit
-	done    string    // the branch's hash when it was last applied
-	checked time.Time // when the control plane was last compared with it
-	told    string    // the last reported failure
+	release   func() // releases the hold; nil without one
+	partial   string // the commit that is applied in part, according to the record
+	begun     bool   // whether this process has read the branch; before that, the control plane can be outdated
+	last      appliedCommit
+	done      string    // the branch's hash when it was last applied
+	checked   time.Time // when the control plane was last compared with it
+	lastError string    // the last reported failure
 }
 
 // compareAgain limits how long a difference from an applied commit can last that no watch reports.
@@ -134,9 +134,9 @@ func (f *Follower) Start(ctx context.Context) error {
 			err = f.recall(ctx)
 		}
 		if err == nil {
-			err = f.Look(ctx)
+			err = f.Poll(ctx)
 		}
-		f.tell(ctx, err)
+		f.report(ctx, err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -192,12 +192,12 @@ func (f *Follower) isPartial(commit string) {
 	}
 }
 
-// Look applies the newest commit if it is new, if another client changed its objects, or if compareAgain has passed.
+// Poll applies the newest commit if it is new, if another client changed its objects, or if compareAgain has passed.
 // The first Look that reads a commit ends the hold of the start: the commit is either applied, or refused without a
 // change to the control plane.
-func (f *Follower) Look(ctx context.Context) error {
+func (f *Follower) Poll(ctx context.Context) error {
 	began := time.Now()
-	done, err := f.look(ctx)
+	done, err := f.poll(ctx)
 	if done {
 		f.compared.Store(&began)
 	}
@@ -213,8 +213,8 @@ func (f *Follower) ended(err error) {
 	}
 }
 
-// look reports whether the branch's newest commit was compared with the control plane and is applied.
-func (f *Follower) look(ctx context.Context) (done bool, err error) {
+// poll reports whether the branch's newest commit was compared with the control plane and is applied.
+func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	repository, err := f.Open()
 	if err != nil {
 		return false, failed(v1beta2.ReasonFetchFailed, err)
@@ -312,17 +312,17 @@ func failed(reason string, err error) error {
 	return &failure{reason, err}
 }
 
-// tell reports the result of a look: always in metrics, and in record, Event and log if it is new.
-func (f *Follower) tell(ctx context.Context, err error) {
+// report reports the result of a poll: always in metrics, and in record, Event and log if it is new.
+func (f *Follower) report(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	if err == nil {
 		ready.Set(1)
-		if f.told != "" {
+		if f.lastError != "" {
 			ctrl.LoggerFrom(ctx).Info("repository sync recovered")
 		}
-		f.told = ""
+		f.lastError = ""
 		return
 	}
 	ready.Set(0)
@@ -335,10 +335,10 @@ func (f *Follower) tell(ctx context.Context, err error) {
 	case !f.begun:
 		text = "publishing is held until the branch is compared with the control plane: " + text
 	}
-	if text == f.told {
+	if text == f.lastError {
 		return
 	}
-	f.told = text
+	f.lastError = text
 	ctrl.LoggerFrom(ctx).Error(err, "failed to follow the repository; nothing is removed", "partial", f.partial)
 	reason := v1beta2.ReasonCommitApplyFailed // for example if the record cannot be read
 	var known *failure
@@ -350,7 +350,7 @@ func (f *Follower) tell(ctx context.Context, err error) {
 		readErr = f.write(ctx, r, f.failureFields(reason, text, waiting(err), r))
 	}
 	if readErr != nil {
-		f.told = "" // reported again once the API server responds
+		f.lastError = "" // reported again once the API server responds
 		return
 	}
 	f.Events.Eventf(&r.ConfigMap, nil, corev1.EventTypeWarning, reason, "Follow", "%s",

@@ -44,9 +44,9 @@ func Wanted(written []source.Written, namespace string) (wanted []source.Written
 			left = append(left, fmt.Sprintf("%s: %s %s", w.Place, kind, object.GetName()))
 			continue
 		}
-		if given := object.GetNamespace(); given != "" && given != namespace {
+		if own := object.GetNamespace(); own != "" && own != namespace {
 			problems = append(problems,
-				fmt.Errorf("%s: metadata.namespace: got %q, want the control plane's namespace %q", w.Place, given,
+				fmt.Errorf("%s: metadata.namespace: got %q, want the control plane's namespace %q", w.Place, own,
 					namespace))
 		}
 		object.SetNamespace(namespace)
@@ -97,8 +97,8 @@ type Plan struct {
 	Apply []source.Written
 	// Prune are objects of an earlier commit that this one lacks. Protected are those of them that an annotation keeps.
 	Prune, Protected []Key
-	// Disown are objects that existed before and that only a partially applied commit took over. They stay. They include
-	// copies of a commit's objects with its annotations, so that copies do not count as a difference.
+	// Disown are objects that existed before and that only a partially applied commit took over. They stay. They
+	// include copies of a commit's objects with its annotations, so that copies do not count as a difference.
 	Disown []Key
 	// Deleting are objects of the commit that are being deleted. The publisher creates them again afterwards.
 	Deleting []Key

@@ -20,10 +20,10 @@ import (
 // Bundles are built from the manager's cache, which watches each kind separately, so one kind can be behind the others.
 // A commit counts as applied only once the cache has all of it.
 
-// seenWithin limits one wait for the cache. seenPoll is its polling interval.
+// visibleWithin limits one wait for the cache. visiblePoll is its polling interval.
 const (
-	seenWithin = 10 * time.Second
-	seenPoll   = 100 * time.Millisecond
+	visibleWithin = 10 * time.Second
+	visiblePoll   = 100 * time.Millisecond
 )
 
 // lists returns an empty list of each kind that a commit can contain.
@@ -47,7 +47,7 @@ func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 		return nil
 	}
 	var missing []Key
-	err := wait.PollUntilContextTimeout(ctx, seenPoll, seenWithin, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, visiblePoll, visibleWithin, true, func(ctx context.Context) (bool, error) {
 		cached, err := f.cached(ctx, s)
 		if err != nil {
 			return false, err

@@ -50,16 +50,16 @@ func (f *Follower) applyAll(
 		}
 		_ = group.Wait() // problems are kept in order
 	}
-	var told []error
+	var errs []error
 	for _, problem := range problems {
 		if problem != nil {
-			told = append(told, problem)
+			errs = append(errs, problem)
 		}
 	}
-	if more := len(told) - maxTold; more > 0 {
-		told = append(told[:maxTold], fmt.Errorf("and %d more", more))
+	if more := len(errs) - maxTold; more > 0 {
+		errs = append(errs[:maxTold], fmt.Errorf("and %d more", more))
 	}
-	return errors.Join(told...)
+	return errors.Join(errs...)
 }
 
 // mayWrite returns an error if another process must do the rest of a step: this one was suspended and lost its lease.

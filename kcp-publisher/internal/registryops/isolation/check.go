@@ -85,11 +85,11 @@ func Check(ctx context.Context, o Options) (findings []Finding, left []string, e
 // registry that finds every blob in every repository, even the new blob is found: that is a leak, not a leftover.
 func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
-		look := probe{
+		reading := probe{
 			method: http.MethodHead, path: "/v2/" + s.prefix + "/" + bundle.ReportRepository(s.own) + "/blobs/" +
 				d.String(),
 		}
-		got, err := send(ctx, o.Own.Registries, o.Location, look)
+		got, err := send(ctx, o.Own.Registries, o.Location, reading)
 		return got.status == http.StatusOK, err
 	}
 	if leaks, err := found(s.secret); leaks || err != nil {

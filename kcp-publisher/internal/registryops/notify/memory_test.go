@@ -117,7 +117,7 @@ func runClient(address, id string, secured bool) (*bufio.Reader, error) {
 }
 
 // usage is the memory of this process after a garbage collection.
-func usage(t testing.TB) (heap, resident int64) {
+func usage(t testing.TB) (heap, rss int64) {
 	t.Helper()
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -128,16 +128,16 @@ func usage(t testing.TB) (heap, resident int64) {
 		t.Skip(err)
 	}
 	_, rest, _ := strings.Cut(string(text), "VmRSS:")
-	if _, err := fmt.Sscan(rest, &resident); err != nil {
+	if _, err := fmt.Sscan(rest, &rss); err != nil {
 		t.Fatal(err)
 	}
-	return int64(stats.HeapInuse + stats.StackInuse), resident << 10
+	return int64(stats.HeapInuse + stats.StackInuse), rss << 10
 }
 
 // costs is the cost of one idle connection for a server.
 type costs struct {
-	heap, resident int64
-	goroutines     float64
+	heap, rss  int64
+	goroutines float64
 	// delivered is the time that it took to notify all of them.
 	delivered time.Duration
 }
@@ -146,7 +146,7 @@ type costs struct {
 func memoryOf(t testing.TB, count int, secured bool) costs {
 	t.Helper()
 	e := start(t, count, secured)
-	heap, resident := usage(t)
+	heap, rss := usage(t)
 	goroutines := runtime.NumGoroutine()
 	clients := exec.CommandContext(t.Context(), os.Args[0])
 	clients.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s %v", envClients, count, e.address, secured))
@@ -161,11 +161,11 @@ func memoryOf(t testing.TB, count int, secured bool) costs {
 	if err := clients.Start(); err != nil {
 		t.Fatal(err)
 	}
-	said := bufio.NewScanner(output)
+	lines := bufio.NewScanner(output)
 	wait := func(want string) {
 		t.Helper()
-		if said.Scan(); said.Text() != want {
-			t.Fatalf("the clients say %q, want %q", said.Text(), want)
+		if lines.Scan(); lines.Text() != want {
+			t.Fatalf("the clients say %q, want %q", lines.Text(), want)
 		}
 	}
 	wait("connected")
@@ -177,7 +177,7 @@ func memoryOf(t testing.TB, count int, secured bool) costs {
 	}
 	busyHeap, busyResident := usage(t)
 	per := costs{
-		heap: (busyHeap - heap) / int64(count), resident: (busyResident - resident) / int64(count),
+		heap: (busyHeap - heap) / int64(count), rss: (busyResident - rss) / int64(count),
 		goroutines: float64(runtime.NumGoroutine()-goroutines) / float64(count),
 	}
 	began := time.Now()
@@ -200,7 +200,7 @@ func TestIdleConnectionCostsLittle(t *testing.T) {
 		per := memoryOf(t, count, secured)
 		t.Logf("TLS %v: %d bytes of heap and stacks, %d resident, %.3f goroutines for each connection; all notified "+
 			"after %s",
-			secured, per.heap, per.resident, per.goroutines, per.delivered)
+			secured, per.heap, per.rss, per.goroutines, per.delivered)
 		if per.heap > budget {
 			t.Errorf("TLS %v: %d bytes for each connection, at most %d", secured, per.heap, budget)
 		}
@@ -214,7 +214,7 @@ func BenchmarkTenThousandConnections(b *testing.B) {
 			for b.Loop() {
 				per := memoryOf(b, 10_000, secured)
 				b.ReportMetric(float64(per.heap), "heap-B/conn")
-				b.ReportMetric(float64(per.resident), "RSS-B/conn")
+				b.ReportMetric(float64(per.rss), "RSS-B/conn")
 				b.ReportMetric(float64(per.delivered.Milliseconds()), "notified-ms")
 			}
 		})

@@ -356,7 +356,7 @@ func TestSlowReaderDelaysNoOthers(t *testing.T) {
 		s, _ := New(Options{Connections: 10, Log: logr.Discard()})
 		slow, unread := net.Pipe()
 		quick, read := net.Pipe()
-		began, heard := time.Now(), make(chan time.Duration, 1)
+		began, received := time.Now(), make(chan time.Duration, 1)
 		go func() {
 			lines := bufio.NewScanner(read)
 			for lines.Scan() {
@@ -364,7 +364,7 @@ func TestSlowReaderDelaysNoOthers(t *testing.T) {
 					break
 				}
 			}
-			heard <- time.Since(began)
+			received <- time.Since(began)
 			_, _ = io.Copy(io.Discard, read)
 		}()
 		if !s.add("slow", slow, []byte(answer)) || !s.add("quick", quick, []byte(answer)) {
@@ -374,7 +374,7 @@ func TestSlowReaderDelaysNoOthers(t *testing.T) {
 			s.Notify("slow")
 			s.Notify("quick")
 		}
-		if took := <-heard; took > 0 {
+		if took := <-received; took > 0 {
 			t.Errorf("a notification took %s beside a slow reader", took)
 		}
 		time.Sleep(writeTimeout + time.Second)

@@ -155,30 +155,30 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 // inTurns selects the removals of this run in order: the first of each runtime and shared repository, then the second
 // of each, and so on. A runtime with many removals does not delay the others.
 func inTurns(all []Removal, limit int) (now, later []Removal) {
-	turns, count := make([]int, len(all)), map[string]int{}
+	places, count := make([]int, len(all)), map[string]int{}
 	for i, r := range all {
 		of := r.Repository
 		if _, id, ok := strings.Cut(of, "/"); ok {
 			of = id // bundles and reports of a runtime
 		}
-		turns[i] = count[of]
+		places[i] = count[of]
 		count[of]++
 	}
 	if len(all) <= limit {
 		return all, nil
 	}
-	last := slices.Sorted(slices.Values(turns))[limit] // the first turn that exceeds the limit
+	last := slices.Sorted(slices.Values(places))[limit] // the first turn that exceeds the limit
 	left := limit
-	for _, turn := range turns {
+	for _, turn := range places {
 		if turn < last {
 			left--
 		}
 	}
 	for i, r := range all {
 		switch {
-		case turns[i] < last:
+		case places[i] < last:
 			now = append(now, r)
-		case turns[i] == last && left > 0:
+		case places[i] == last && left > 0:
 			now = append(now, r)
 			left--
 		default:

@@ -3,5 +3,5 @@
 //
 // A notification is untrusted, even with a valid token. The receiver only reads the names of repositories, and the
 // publisher only checks those runtimes now instead of at the next poll. It verifies their reports as always. Lost,
-// forged or repeated notifications have no other effect: polling continues, and Looks limits their rate.
+// forged or repeated notifications have no other effect: polling continues, and Reads limits their rate.
 package receiver

@@ -49,9 +49,9 @@ type Options struct {
 	Tokens *TokenFile
 	// Leading reports whether this process reads reports. Another replica asks registries to try again.
 	Leading func() bool
-	// Look requests a look at a runtime, and reports whether that runtime exists. It returns at once.
-	Look func(runtime string) bool
-	Log  logr.Logger
+	// Request requests a read of a runtime's report, and reports whether that runtime exists. It returns at once.
+	Request func(runtime string) bool
+	Log     logr.Logger
 }
 
 // New returns a Receiver.
@@ -130,7 +130,7 @@ func (r *Receiver) take(w http.ResponseWriter, request *http.Request) {
 	}
 	result := resultIgnored
 	for _, runtime := range reporters(r.options.Prefix, repositories) {
-		if r.options.Look(runtime) {
+		if r.options.Request(runtime) {
 			result = resultTaken
 		}
 	}

@@ -80,11 +80,11 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var looked []string
+	var messages []string
 	leads := true
 	r := New(Options{Prefix: "fleet", Tokens: tokens, Leading: func() bool { return leads }, Log: logr.Discard(),
-		Look: func(runtime string) bool {
-			looked = append(looked, runtime)
+		Request: func(runtime string) bool {
+			messages = append(messages, runtime)
 			return true
 		}})
 	body := sample(t, "distribution.json")
@@ -93,7 +93,7 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 	for name, c := range map[string]struct {
 		authorization, body string
 		code                int
-		looks               bool
+		requested           bool
 	}{
 		"the token":               {"Bearer " + secret, body, http.StatusAccepted, true},
 		"the token as a password": {basic.Header.Get("Authorization"), body, http.StatusAccepted, true},
@@ -109,9 +109,9 @@ func TestNotificationsNeedTheToken(t *testing.T) {
 		"a body that is none":           {"Bearer " + secret, "no", http.StatusBadRequest, false},
 		"an event about something else": {"Bearer " + secret, "{}", http.StatusAccepted, false},
 	} {
-		looked = nil
-		if code := post(r, c.authorization, c.body); code != c.code || (len(looked) > 0) != c.looks {
-			t.Errorf("%s: got %d and looks at %v", name, code, looked)
+		messages = nil
+		if code := post(r, c.authorization, c.body); code != c.code || (len(messages) > 0) != c.requested {
+			t.Errorf("%s: got %d and looks at %v", name, code, messages)
 		}
 	}
 	leads = false
@@ -177,7 +177,7 @@ func TestClientsWithoutATokenBlockNoOthers(t *testing.T) {
 	}
 	r := New(Options{
 		Prefix: "fleet", Tokens: tokens, Leading: func() bool { return true }, Log: logr.Discard(),
-		Look: func(string) bool { return true },
+		Request: func(string) bool { return true },
 	})
 	listener, err := serve.Listen(t.Context(), "127.0.0.1:0", nil, Limits)
 	if err != nil {
@@ -225,7 +225,7 @@ func TestFloodOfNotificationsIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{
 			Prefix: "fleet", Tokens: tokens, Leading: func() bool { return true }, Log: logr.Discard(),
-			Look: func(string) bool { return true },
+			Request: func(string) bool { return true },
 		})
 		for authorization, most := range map[string]int{"Bearer " + secret: notificationsAtOnce,
 			"Bearer wrong": refusalsAtOnce} {
@@ -248,32 +248,32 @@ func TestFloodOfNotificationsIsLimited(t *testing.T) {
 func TestRuntimeThatReportsConstantlyDelaysNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		looked := map[string][]time.Duration{}
+		reads := map[string][]time.Duration{}
 		began := time.Now()
-		looks := NewLooks(func(_ context.Context, runtime string) error {
+		requested := NewReads(func(_ context.Context, runtime string) error {
 			mu.Lock()
 			defer mu.Unlock()
-			looked[runtime] = append(looked[runtime], time.Since(began))
+			reads[runtime] = append(reads[runtime], time.Since(began))
 			return nil
 		}, time.Now)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { defer close(ended); _ = looks.Start(ctx) }()
+		go func() { defer close(ended); _ = requested.Start(ctx) }()
 		for i := range 1000 { // ten seconds
-			looks.Add("noisy")
+			requested.Add("noisy")
 			if i == 500 {
-				looks.Add("quiet")
+				requested.Add("quiet")
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		time.Sleep(2 * lookInterval)
+		time.Sleep(2 * readInterval)
 		synctest.Wait()
-		if got := looked["noisy"]; len(got) < 5 || len(got) > 7 || got[0] > 100*time.Millisecond {
+		if got := reads["noisy"]; len(got) < 5 || len(got) > 7 || got[0] > 100*time.Millisecond {
 			t.Errorf("the one that reports all the time was looked at after %v", got)
 		} else if last := got[len(got)-1]; last < 9990*time.Millisecond {
 			t.Errorf("the last notification led to no look: the last was after %s", last)
 		}
-		if got := looked["quiet"]; len(got) != 1 || got[0] > 5100*time.Millisecond {
+		if got := reads["quiet"]; len(got) != 1 || got[0] > 5100*time.Millisecond {
 			t.Errorf("another runtime was looked at after %v", got)
 		}
 		cancel()
@@ -284,34 +284,34 @@ func TestRuntimeThatReportsConstantlyDelaysNoOthers(t *testing.T) {
 // TestNotificationsOfAllRuntimesAreProcessedInOrder covers a promotion, and a client with a stolen token.
 func TestNotificationsOfAllRuntimesAreProcessedInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var looked atomic.Int64
+		var count atomic.Int64
 		var order []string
-		looks := NewLooks(func(_ context.Context, runtime string) error {
-			looked.Add(1)
+		requested := NewReads(func(_ context.Context, runtime string) error {
+			count.Add(1)
 			order = append(order, runtime)
 			return nil
 		}, time.Now)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
-		go func() { defer close(ended); _ = looks.Start(ctx) }()
+		go func() { defer close(ended); _ = requested.Start(ctx) }()
 		for range 3 {
 			for _, prefix := range []string{"a", "b", "c", "d", "e"} {
-				for i := range looksPerSecond {
-					looks.Add(prefix + strings.Repeat("x", i))
+				for i := range readsPerSecond {
+					requested.Add(prefix + strings.Repeat("x", i))
 				}
 			}
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if got := looked.Load(); got > 2*looksPerSecond+1 {
+		if got := count.Load(); got > 2*readsPerSecond+1 {
 			t.Errorf("%d looks in a second", got)
 		}
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		if got := looked.Load(); got < 5*looksPerSecond {
+		if got := count.Load(); got < 5*readsPerSecond {
 			t.Errorf("%d looks, want one for each runtime", got)
 		}
-		if first := order[:looksPerSecond]; slices.ContainsFunc(first,
+		if first := order[:readsPerSecond]; slices.ContainsFunc(first,
 			func(runtime string) bool { return runtime[0] != 'a' }) {
 			t.Error("not in the order in which they came")
 		}

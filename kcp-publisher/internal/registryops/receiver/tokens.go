@@ -40,9 +40,9 @@ func (t *TokenFile) has(token string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	given, found := sha256.Sum256([]byte(token)), 0
+	sum, found := sha256.Sum256([]byte(token)), 0
 	for _, want := range tokens {
-		found |= subtle.ConstantTimeCompare(given[:], want[:])
+		found |= subtle.ConstantTimeCompare(sum[:], want[:])
 	}
 	return found == 1, nil
 }

@@ -343,8 +343,8 @@ func TestPasswordsSurviveOneRotationOfTheirSecret(t *testing.T) {
 			}
 		}
 	}
-	if told := strings.Count(d.logged.String(), "keys rotate token"); told != 1 {
-		t.Errorf("told %d times who comes with a password of before:\n%s", told, d.logged)
+	if count := strings.Count(d.logged.String(), "keys rotate token"); count != 1 {
+		t.Errorf("told %d times who comes with a password of before:\n%s", count, d.logged)
 	}
 	problem = errors.New("the file is gone")
 	if got := asked(third); got != http.StatusServiceUnavailable {

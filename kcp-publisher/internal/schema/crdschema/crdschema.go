@@ -136,11 +136,11 @@ func ValidateMeta(object map[string]any) []*Problem {
 }
 
 func problems(found field.ErrorList) []*Problem {
-	told := make([]*Problem, 0, len(found))
+	all := make([]*Problem, 0, len(found))
 	for _, wrong := range found {
-		told = append(told, &Problem{Field: wrong.Field, Message: quoted(wrong) + detail(wrong)})
+		all = append(all, &Problem{Field: wrong.Field, Message: quoted(wrong) + detail(wrong)})
 	}
-	return told
+	return all
 }
 
 // quoted returns the invalid value, limited, if showing it helps.

@@ -129,9 +129,9 @@ func (f *takeoverFlags) newStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all := make([]takeover.Standing, 0, len(kymas))
+			all := make([]takeover.Progress, 0, len(kymas))
 			for i := range kymas {
-				all = append(all, takeover.Stand(&kymas[i]))
+				all = append(all, takeover.ProgressOf(&kymas[i]))
 			}
 			return cli.Print(cmd.OutOrStdout(), f.format, all, func(out io.Writer) { f.drawStandings(out, all) })
 		},
@@ -218,8 +218,8 @@ func (f *takeoverFlags) selected(
 	ctx context.Context, api client.Client, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, error) {
 	ways := 0
-	for _, given := range []bool{len(args) > 0, f.selector != "", f.all} {
-		if given {
+	for _, isSet := range []bool{len(args) > 0, f.selector != "", f.all} {
+		if isSet {
 			ways++
 		}
 	}

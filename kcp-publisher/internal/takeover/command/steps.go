@@ -122,7 +122,7 @@ func (f *takeoverFlags) advance(
 		if err := f.await(ctx, api, kyma, phase); err != nil {
 			return nil, err
 		}
-		removed := takeover.Stand(kyma).Removed
+		removed := takeover.ProgressOf(kyma).Removed
 		done, err := rest(ctx, api, kyma)
 		if phase == bundle.TakeoverClean && err == nil {
 			done = append(inRuntime(removed), append(done, f.kubeconfigs(ctx, api, kyma)...)...)
@@ -187,7 +187,7 @@ func (f *takeoverFlags) await(
 			return nil
 		}
 		if time.Now().After(f.deadline) {
-			return fmt.Errorf("phase %s: %s", phase, takeover.Stand(kyma).Next)
+			return fmt.Errorf("phase %s: %s", phase, takeover.ProgressOf(kyma).Next)
 		}
 		if err := reread(ctx, api, kyma); err != nil {
 			return err
@@ -215,11 +215,11 @@ func (f *takeoverFlags) giveBack(
 
 // reread waits a moment and reads a Kyma again.
 func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
-	const lookEvery = 500 * time.Millisecond
+	const pollEvery = 500 * time.Millisecond
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(lookEvery):
+	case <-time.After(pollEvery):
 	}
 	if err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma); err != nil {
 		return fmt.Errorf("read Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
@@ -318,7 +318,7 @@ func (f *takeoverFlags) drawPlans(out io.Writer, plans []takeover.Plan) {
 	}
 }
 
-func (f *takeoverFlags) drawStandings(out io.Writer, all []takeover.Standing) {
+func (f *takeoverFlags) drawStandings(out io.Writer, all []takeover.Progress) {
 	t := f.NewTable(out)
 	t.AppendHeader(table.Row{"KYMA", "PHASE", "STATE", "ADOPTED", "NEXT"})
 	for _, s := range all {

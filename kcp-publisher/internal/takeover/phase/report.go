@@ -9,25 +9,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Hear records the reported phase of a runtime. It accepts only reports about the newest bundle: a report of an aborted
-// takeover in the registry does not apply to the next one.
-func Hear(r *v1beta2.RuntimeStatus, report bundle.Report) {
-	t, said := r.Takeover, report.Takeover
-	if t == nil || said == nil || string(said.Phase) != t.Published || r.Published == nil || report.Observed == nil ||
+// RecordReport records the reported phase of a runtime. It accepts only reports about the newest bundle: a report of an
+// aborted takeover in the registry does not apply to the next one.
+func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
+	t, reported := r.Takeover, report.Takeover
+	if t == nil || reported == nil || string(reported.Phase) != t.Published || r.Published == nil ||
+		report.Observed == nil ||
 		report.Observed.Digest.String() != r.Published.Digest {
 		return
 	}
-	t.Heard, t.Message = true, bundle.Bounded(said.Message, bundle.MaxMessageBytes)
+	t.Heard, t.Message = true, bundle.Bounded(reported.Message, bundle.MaxMessageBytes)
 	for i := range t.Modules {
 		if m := &t.Modules[i]; !m.Adopted && adopted(m, report) {
 			m.Adopted, m.Objects = true, nil // they are in the inventory of the runtime's own Manifest
 		}
 	}
-	if !said.Done {
+	if !reported.Done {
 		return
 	}
-	t.Done = string(said.Phase)
-	for _, o := range said.Removed {
+	t.Done = string(reported.Phase)
+	for _, o := range reported.Removed {
 		if name := bundle.Bounded(o.String(), bundle.MaxMessageBytes); !slices.Contains(t.Removed, name) &&
 			len(t.Removed) < bundle.MaxRemovedReported {
 			t.Removed = append(t.Removed, name)

@@ -59,12 +59,12 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 
 // verified requires a verified email address if the provider includes that claim.
 func verified(claims map[string]json.RawMessage) error {
-	said, ok := claims["email_verified"]
+	claim, ok := claims["email_verified"]
 	if !ok {
 		return nil
 	}
 	var yes bool
-	if err := json.Unmarshal(said, &yes); err != nil || !yes {
+	if err := json.Unmarshal(claim, &yes); err != nil || !yes {
 		return errors.New("ID token: the email address is not verified")
 	}
 	return nil

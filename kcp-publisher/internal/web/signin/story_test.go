@@ -255,7 +255,7 @@ func steering(t *testing.T, w *world) {
 		)
 		return func() (bool, error) { return v.MaySteer(t.Context(), key) },
 			func() error {
-				result, err := v.Steer(t.Context(), key, actions.Pause(true))
+				result, err := v.ActOnRollout(t.Context(), key, actions.Pause(true))
 				return errors.Join(err, result.Unrecorded)
 			}
 	}
@@ -276,7 +276,7 @@ func steering(t *testing.T, w *world) {
 		t.Error("the rollout goes on")
 	}
 	if v := access.Viewer("nobody", users.Of(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil ||
-		v.Steer != nil ||
+		v.ActOnRollout != nil ||
 		v.MayAct != nil ||
 		v.Act != nil {
 		t.Error("whoever has no token of their own gets buttons")

@@ -314,11 +314,11 @@ func (s seen) has(t *testing.T, status int, texts ...string) {
 }
 
 // until waits for a text on the page of a visitor.
-func until(t *testing.T, what string, look func() seen, holds func(seen) bool) {
+func until(t *testing.T, what string, poll func() seen, holds func(seen) bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {
-		last := look()
+		last := poll()
 		if holds(last) {
 			return
 		}

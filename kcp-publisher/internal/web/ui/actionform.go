@@ -27,7 +27,7 @@ type actionForm struct {
 // form reads a posted form, or responds with an error.
 func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
 	if err := r.ParseForm(); err != nil {
-		p.tell(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
+		p.showMessage(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
 		return actionForm{}, false
 	}
 	return actionForm{

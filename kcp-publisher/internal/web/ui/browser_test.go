@@ -103,8 +103,8 @@ func (b *browser) shown() string {
 	return cut(text, 4000)
 }
 
-// looks makes the browser a window of a size, and light or dark.
-func (b *browser) looks(width, height int64, scheme string) {
+// checkLayout makes the browser a window of a size, and light or dark.
+func (b *browser) checkLayout(width, height int64, scheme string) {
 	b.Helper()
 	b.do(chromedp.EmulateViewport(width, height))
 	media := emulation.SetEmulatedMediaParams{
@@ -146,7 +146,7 @@ func (b *browser) shoot(name string, whole bool) {
 func TestUsersSeeTheStateOfTheFleet(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(1000, false), nil)
-	b.looks(1280, 900, "light")
+	b.checkLayout(1280, 900, "light")
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(live)
 	if heading, title := read[string](b, `document.querySelector("h1").innerText`),
@@ -189,7 +189,7 @@ func TestUsersSeeTheStateOfTheFleet(t *testing.T) {
 func TestPageIsUsableByKeyboard(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(120, false), nil)
-	b.looks(1280, 900, "light")
+	b.checkLayout(1280, 900, "light")
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(live)
 	var order []string
@@ -234,7 +234,7 @@ func TestPageIsUsableByKeyboard(t *testing.T) {
 func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(100, false), nil)
-	b.looks(1280, 900, "light")
+	b.checkLayout(1280, 900, "light")
 	b.do(chromedp.Navigate(s.URL + "/rollouts/keda-regular-4"))
 	b.until(live)
 	b.do(chromedp.Click("button[value=approve]"))
@@ -276,7 +276,7 @@ const unreadable = `[...document.querySelectorAll("#main :is(th, td, a, span, p,
 func TestThemeIsRemembered(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(3, false), nil)
-	b.looks(1280, 900, "light")
+	b.checkLayout(1280, 900, "light")
 	b.do(chromedp.Navigate(s.URL+"/"), chromedp.Click("#theme"), chromedp.Click("#theme"))
 	b.until(
 		`document.documentElement.dataset.theme === "dark" && document.querySelector("#theme").innerText === "Dark theme"`)
@@ -288,8 +288,8 @@ func TestThemeIsRemembered(t *testing.T) {
 		`!document.documentElement.dataset.theme && getComputedStyle(document.body).backgroundColor === "rgb(251, 251, 252)"`)
 }
 
-// looked are the pages that are judged and kept as pictures.
-func looked() []struct {
+// layouts are the pages that are judged and kept as pictures.
+func layouts() []struct {
 	name, path string
 	fleet      fleet.Fleet
 } {
@@ -328,12 +328,12 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 	if err != nil {
 		t.Logf("no axe-core here, so only pictures are taken: make test-ui fetches it and sets $AXE")
 	}
-	for _, one := range looked() {
+	for _, one := range layouts() {
 		s := serve(t, one.fleet, nil)
 		for _, scheme := range []string{"light", "dark"} {
 			for _, width := range []int64{1280, 768, 390} {
 				name := fmt.Sprintf("%s-%s-%d", one.name, scheme, width)
-				b.looks(width, 900, scheme)
+				b.checkLayout(width, 900, scheme)
 				b.do(chromedp.Navigate(s.URL+one.path), chromedp.WaitReady("#main"))
 				if wider := read[int64](b,
 					`document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
@@ -387,7 +387,7 @@ func TestTenThousandRuntimesStayFluent(t *testing.T) {
 	s := serve(t, sampleFleet(10_000, false), nil)
 	runtime.GC()
 	runtime.ReadMemStats(&after)
-	b.looks(1280, 900, "light")
+	b.checkLayout(1280, 900, "light")
 	first := time.Now()
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 50`)

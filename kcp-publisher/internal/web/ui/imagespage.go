@@ -18,8 +18,8 @@ const (
 	maxImages = 300
 	// maxContents limits the versions whose images are kept.
 	maxContents = 5_000
-	// contentsWithin limits one reading of bundles, and contentsAgain is the time after which a version whose images could
-	// not be found is read again.
+	// contentsWithin limits one reading of bundles, and contentsAgain is the time after which a version whose images
+	// could not be found is read again.
 	contentsWithin = 10 * time.Minute
 	contentsAgain  = 5 * time.Minute
 )
@@ -114,7 +114,7 @@ func (p *pages) images(w http.ResponseWriter, r asked) {
 	if page.Readable {
 		kymas, err := p.Source.kymas(r.Context())
 		if err != nil {
-			p.tell(w, r, http.StatusServiceUnavailable, "Cannot read the Kymas", err.Error())
+			p.showMessage(w, r, http.StatusServiceUnavailable, "Cannot read the Kymas", err.Error())
 			return
 		}
 		runtimes := inventory.Reported(kymas)

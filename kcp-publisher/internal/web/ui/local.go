@@ -91,8 +91,8 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "unknown host: open the printed URL", http.StatusMisdirectedRequest)
 		return
 	}
-	if given := r.URL.Query().Get("token"); given != "" && r.Method == http.MethodGet && r.URL.Path == "/" {
-		if !l.opens(given) {
+	if token := r.URL.Query().Get("token"); token != "" && r.Method == http.MethodGet && r.URL.Path == "/" {
+		if !l.opens(token) {
 			l.refuse(w)
 			return
 		}
@@ -112,10 +112,10 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	l.next.ServeHTTP(w, r.WithContext(WithViewer(r.Context(), l.viewer)))
 }
 
-func (l *Local) right(given string) bool { return equal(given, l.token) }
+func (l *Local) right(token string) bool { return equal(token, l.token) }
 
-func equal(given, want string) bool {
-	a, b := sha256.Sum256([]byte(given)), sha256.Sum256([]byte(want))
+func equal(got, want string) bool {
+	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
@@ -134,7 +134,8 @@ func OwnRights(api client.Client, name string) *Viewer {
 		MaySteer: func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
 			return rights.mayPatch(ctx, v1alpha1.GroupVersion.Group, "rollouts", rollout)
 		},
-		Steer: func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error) {
+		ActOnRollout: func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result,
+			error) {
 			return actions.Apply(ctx, api, rollout, name, action)
 		},
 		MayAct: func(ctx context.Context, kyma client.ObjectKey) (bool, error) {

@@ -131,7 +131,10 @@ func sortBy(column string, runtimes []*fleet.Runtime) {
 	case "channel":
 		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int { return cmp.Compare(a.Channel, b.Channel) })
 	case "report":
-		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int { return cmp.Compare(heard(a), heard(b)) })
+		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int {
+			return cmp.Compare(lastReport(a),
+				lastReport(b))
+		})
 	}
 	if key, isLabel := strings.CutPrefix(column, "label:"); isLabel {
 		slices.SortStableFunc(runtimes, func(a, b *fleet.Runtime) int {
@@ -140,8 +143,8 @@ func sortBy(column string, runtimes []*fleet.Runtime) {
 	}
 }
 
-// heard orders runtimes by their last report: never, oldest, newest.
-func heard(r *fleet.Runtime) int64 {
+// lastReport orders runtimes by their last report: never, oldest, newest.
+func lastReport(r *fleet.Runtime) int64 {
 	switch {
 	case r.Reporting:
 		return 1 << 62

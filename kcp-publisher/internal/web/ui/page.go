@@ -103,6 +103,6 @@ func (p *pages) render(w http.ResponseWriter, r asked, name string, status int, 
 // message is the data of a page with a single message.
 type message struct{ Heading, Text string }
 
-func (p *pages) tell(w http.ResponseWriter, r asked, status int, heading, text string) {
+func (p *pages) showMessage(w http.ResponseWriter, r asked, status int, heading, text string) {
 	p.render(w, r, "message", status, frame{Title: heading, Body: message{heading, text}})
 }

@@ -92,8 +92,9 @@ func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	return rivals
 }
 
-// steer handles the buttons of a rollout's page: it asks for a confirmation first, and acts on the confirmed form.
-func (p *pages) steer(w http.ResponseWriter, r asked) {
+// actOnRollout handles the buttons of a rollout's page: it asks for a confirmation first, and acts on the confirmed
+// form.
+func (p *pages) actOnRollout(w http.ResponseWriter, r asked) {
 	one := r.findRollout()
 	if one == nil {
 		p.rollout(w, r)
@@ -103,7 +104,7 @@ func (p *pages) steer(w http.ResponseWriter, r asked) {
 	if !ok {
 		return
 	}
-	if r.viewer.MaySteer == nil || r.viewer.Steer == nil {
+	if r.viewer.MaySteer == nil || r.viewer.ActOnRollout == nil {
 		p.showRollout(w, r, http.StatusForbidden, "You may not change this rollout.")
 		return
 	}
@@ -131,7 +132,7 @@ func (p *pages) steer(w http.ResponseWriter, r asked) {
 		})
 		return
 	}
-	result, err := r.viewer.Steer(r.Context(), p.key(one.Name), chosen.action)
+	result, err := r.viewer.ActOnRollout(r.Context(), p.key(one.Name), chosen.action)
 	if err != nil {
 		p.showRollout(w, r, http.StatusConflict, err.Error())
 		return

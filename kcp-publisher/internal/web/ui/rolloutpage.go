@@ -184,12 +184,13 @@ func (p *pages) rollout(w http.ResponseWriter, r asked) {
 func (p *pages) showRollout(w http.ResponseWriter, r asked, status int, trouble string) {
 	one := r.findRollout()
 	if one == nil {
-		p.tell(w, r, http.StatusNotFound, "No such rollout", "No Rollout in namespace "+p.Source.namespace+" is named "+
-			line(100, r.PathValue("name"))+".")
+		p.showMessage(w, r, http.StatusNotFound, "No such rollout",
+			"No Rollout in namespace "+p.Source.namespace+" is named "+
+				line(100, r.PathValue("name"))+".")
 		return
 	}
 	page := rolloutPage{rolloutView: viewRollout(one, p.Now()), Done: done[r.URL.Query().Get("done")], Error: trouble}
-	if r.viewer.MaySteer != nil && r.viewer.Steer != nil {
+	if r.viewer.MaySteer != nil && r.viewer.ActOnRollout != nil {
 		may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
 		if err != nil {
 			p.Log.Error(err, "failed to check whether a viewer may change a rollout", "viewer", r.viewer.Name,

@@ -107,7 +107,7 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
 		}
 	}
 	if len(selected) == 0 || r.reading != nil {
-		p.tell(w, r, http.StatusConflict, "No runtime matches", "The filter selects no runtime any more.")
+		p.showMessage(w, r, http.StatusConflict, "No runtime matches", "The filter selects no runtime any more.")
 		return
 	}
 	p.act(w, r, client.ObjectKey{Namespace: p.Source.namespace}, selected, q.actAddress(), q.address())
@@ -124,14 +124,15 @@ func (p *pages) act(
 	at := slices.IndexFunc(runtimeActions, func(a runtimeAction) bool { return a.Name == form.action })
 	switch {
 	case at < 0:
-		p.tell(w, r, http.StatusBadRequest, "Unknown action", "This page supports reconcile, suspend and resume.")
+		p.showMessage(w, r, http.StatusBadRequest, "Unknown action",
+			"This page supports reconcile, suspend and resume.")
 		return
 	case !p.mayAct(r, right):
-		p.tell(w, r, http.StatusForbidden, "You may not change runtimes",
+		p.showMessage(w, r, http.StatusForbidden, "You may not change runtimes",
 			"You need the right to patch Kymas in namespace "+p.Source.namespace+" of the control plane.")
 		return
 	case len(selected) > maxSelected:
-		p.tell(
+		p.showMessage(
 			w,
 			r,
 			http.StatusConflict,

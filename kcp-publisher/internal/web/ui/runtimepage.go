@@ -56,7 +56,7 @@ func (p *pages) runtime(w http.ResponseWriter, r asked) {
 	id := r.PathValue("id")
 	at, known := r.fleet.byID[id]
 	if !known {
-		p.tell(w, r, http.StatusNotFound, "No such runtime", "No Kyma in namespace "+p.Source.namespace+
+		p.showMessage(w, r, http.StatusNotFound, "No such runtime", "No Kyma in namespace "+p.Source.namespace+
 			" has the runtime id "+line(100, id)+".")
 		return
 	}

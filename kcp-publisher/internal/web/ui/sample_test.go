@@ -70,7 +70,7 @@ func sampleFleet(n int, well bool) fleet.Fleet {
 }
 
 func sampleRuntime(i int, well bool) fleet.Runtime {
-	heard := noon.Add(-time.Duration(i%7) * time.Minute)
+	reportedAt := noon.Add(-time.Duration(i%7) * time.Minute)
 	keda := "1.7.0"
 	if i%10 < 3 {
 		keda = "1.8.0"
@@ -82,7 +82,7 @@ func sampleRuntime(i int, well bool) fleet.Runtime {
 			regionLabel:            []string{"eu-central-1", "us-east-1", "ap-south-1"}[i%3],
 			"kyma-project.io/plan": []string{"aws", "gcp"}[i%2],
 		},
-		State: v1beta2.StateReady, Health: fleet.Healthy, LastReport: &heard, Reporting: true,
+		State: v1beta2.StateReady, Health: fleet.Healthy, LastReport: &reportedAt, Reporting: true,
 		Published: 1763812000000 + int64(i), InForce: 1763812000000 + int64(i),
 		Agent: "0.9.0", Kubernetes: "v1.36.3", Modules: []fleet.RuntimeModule{
 			{Name: "keda", Channel: "regular", Version: keda, Asked: keda, State: v1beta2.StateReady},

@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// lookAtMost is the minimum interval between two evaluations of a changing fleet. An evaluation uses at most a tenth
-	// of the time, whatever the fleet's size.
-	lookAtMost = time.Second
-	restShare  = 10
-	// lookAtLeast is the interval between two evaluations of an unchanged fleet, because runtimes become silent without a
-	// change.
-	lookAtLeast = 15 * time.Second
+	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. An evaluation uses at most a
+	// tenth of the time, whatever the fleet's size.
+	refreshAtMost = time.Second
+	restShare     = 10
+	// refreshAtLeast is the interval between two evaluations of an unchanged fleet, because runtimes become silent
+	// without a change.
+	refreshAtLeast = 15 * time.Second
 )
 
 // errNotReadYet is the error before the control plane was read for the first time.
@@ -36,11 +36,12 @@ var errNotReadYet = errors.New("the control plane is still being read")
 type Source struct {
 	namespace string
 	cache     cache.Cache
-	// kyma returns the Kyma of a runtime, and kymas those of the fleet. They belong to the cache and must not be modified.
-	kyma  func(context.Context, *fleet.Runtime) (*v1beta2.Kyma, error)
-	kymas func(context.Context) ([]v1beta2.Kyma, error)
-	look  func(fleet.Input) fleet.Fleet
-	now   func() time.Time
+	// kyma returns the Kyma of a runtime, and kymas those of the fleet. They belong to the cache and must not be
+	// modified.
+	kyma   func(context.Context, *fleet.Runtime) (*v1beta2.Kyma, error)
+	kymas  func(context.Context) ([]v1beta2.Kyma, error)
+	assess func(fleet.Input) fleet.Fleet
+	now    func() time.Time
 
 	// dirty holds at most one signal: something changed since the last evaluation.
 	dirty chan struct{}
@@ -56,12 +57,12 @@ type Source struct {
 
 // NewSource returns a source over a cache of Kymas, Rollouts and ModuleReleaseMetas. The caller runs the cache.
 func NewSource(
-	objects cache.Cache, namespace string, look func(fleet.Input) fleet.Fleet, now func() time.Time,
+	objects cache.Cache, namespace string, assess func(fleet.Input) fleet.Fleet, now func() time.Time,
 ) *Source {
 	s := &Source{
 		namespace: namespace,
 		cache:     objects,
-		look:      look,
+		assess:    assess,
 		now:       now,
 		dirty:     make(chan struct{}, 1),
 		next:      make(chan struct{}),
@@ -105,7 +106,7 @@ func (s *Source) Run(ctx context.Context) error {
 		if err := s.refresh(ctx); err != nil {
 			return err
 		}
-		if !s.rest(ctx, max(lookAtMost, restShare*time.Since(began))) {
+		if !s.rest(ctx, max(refreshAtMost, restShare*time.Since(began))) {
 			return nil
 		}
 	}
@@ -129,7 +130,7 @@ func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	case <-s.dirty:
-	case <-time.After(lookAtLeast):
+	case <-time.After(refreshAtLeast):
 	}
 	return true
 }
@@ -145,7 +146,7 @@ func (s *Source) refresh(ctx context.Context) error {
 			return fmt.Errorf("list %T in %s: %w", list, s.namespace, err)
 		}
 	}
-	s.put(s.look(fleet.Input{Kymas: kymas.Items, Rollouts: rollouts.Items, Metas: metas.Items, Now: s.now()}))
+	s.put(s.assess(fleet.Input{Kymas: kymas.Items, Rollouts: rollouts.Items, Metas: metas.Items, Now: s.now()}))
 	return nil
 }
 

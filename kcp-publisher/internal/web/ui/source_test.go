@@ -45,11 +45,11 @@ func (c *lateCache) List(context.Context, client.ObjectList, ...client.ListOptio
 
 func TestFleetIsReadOnceTheCacheHasStarted(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
-	look := func(in fleet.Input) fleet.Fleet {
+	assessed := func(in fleet.Input) fleet.Fleet {
 		end()
-		return fleet.Look(in)
+		return fleet.Assess(in)
 	}
-	s := NewSource(&lateCache{}, "kcp-system", look, time.Now)
+	s := NewSource(&lateCache{}, "kcp-system", assessed, time.Now)
 	if err := s.Run(ctx); err != nil || !s.Ready() {
 		t.Errorf("ended with %v, ready %v", err, s.Ready())
 	}

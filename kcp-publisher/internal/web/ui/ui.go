@@ -36,8 +36,8 @@ const (
 // Options are the data sources of the pages.
 type Options struct {
 	Source *Source
-	// Origins reads and verifies the published bundle of a runtime, and returns the origins of its modules. Nil without a
-	// registry.
+	// Origins reads and verifies the published bundle of a runtime, and returns the origins of its modules. Nil without
+	// a registry.
 	Origins func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error)
 	// Chain reads and verifies the latest bundles of a runtime. Nil without a registry.
 	Chain func(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error)
@@ -45,7 +45,8 @@ type Options struct {
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
 	// Events returns the Events of a Kyma, read with the rights of the viewer in ctx. Nil disables them.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
-	// Trains returns the PromotionPolicies of a namespace, read with the rights of the viewer in ctx. Nil disables them.
+	// Trains returns the PromotionPolicies of a namespace, read with the rights of the viewer in ctx. Nil disables
+	// them.
 	Trains func(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error)
 	Log    logr.Logger
 	Now    func() time.Time
@@ -70,7 +71,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("POST /runtimes", p.seen(p.actOnSelection))
 	mux.HandleFunc("GET /rollouts", p.seen(p.rollouts))
 	mux.HandleFunc("GET /rollouts/{name}", p.seen(p.rollout))
-	mux.HandleFunc("POST /rollouts/{name}", p.seen(p.steer))
+	mux.HandleFunc("POST /rollouts/{name}", p.seen(p.actOnRollout))
 	mux.HandleFunc("GET /modules", p.seen(p.modules))
 	mux.HandleFunc("GET /images", p.seen(p.images))
 	mux.HandleFunc("GET /live", p.seen(p.live))
@@ -124,12 +125,12 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 		may, err := viewer.MaySee(r.Context(), p.Source.namespace)
 		if err != nil {
 			p.Log.Error(err, "failed to check whether a viewer may see the fleet", "viewer", viewer.Name)
-			p.tell(w, page, http.StatusServiceUnavailable, "Cannot check your permissions",
+			p.showMessage(w, page, http.StatusServiceUnavailable, "Cannot check your permissions",
 				"The control plane did not respond. Try again in a moment.")
 			return
 		}
 		if !may {
-			p.tell(
+			p.showMessage(
 				w,
 				page,
 				http.StatusForbidden,
@@ -145,7 +146,7 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 				serve(w, page)
 				return
 			}
-			p.tell(w, page, http.StatusServiceUnavailable, "Reading the control plane",
+			p.showMessage(w, page, http.StatusServiceUnavailable, "Reading the control plane",
 				"The fleet appears as soon as it is read.")
 			return
 		}
@@ -154,5 +155,5 @@ func (p *pages) seen(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
 }
 
 func (p *pages) nowhere(w http.ResponseWriter, r asked) {
-	p.tell(w, r, http.StatusNotFound, "Page not found", "The address is mistyped, or the object was deleted.")
+	p.showMessage(w, r, http.StatusNotFound, "Page not found", "The address is mistyped, or the object was deleted.")
 }

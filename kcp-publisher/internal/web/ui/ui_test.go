@@ -58,8 +58,9 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 		viewer = &Viewer{
 			Name: "ada@example.org", MaySee: yes,
 			MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
-			Steer: func(_ context.Context, key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
-				return s.steer(key, action)
+			ActOnRollout: func(_ context.Context, key client.ObjectKey, action actions.Rollout) (actions.Result,
+				error) {
+				return s.actOnRollout(key, action)
 			},
 			MayAct: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
 			Act: func(_ context.Context, key client.ObjectKey, action actions.Runtime) (actions.Result, error) {
@@ -104,8 +105,8 @@ func sampleEvents(_ context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 	}, nil
 }
 
-// steer changes the rollout in the fleet as the publisher would some time after the change of its spec.
-func (s *served) steer(key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
+// actOnRollout changes the rollout in the fleet as the publisher would some time after the change of its spec.
+func (s *served) actOnRollout(key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
 	current, _, _ := s.source.snapshot()
 	f := current.Fleet
 	f.Rollouts = append([]fleet.Rollout(nil), f.Rollouts...)
@@ -329,7 +330,7 @@ func TestRolloutActionsNeedTheRight(t *testing.T) {
 	reader := serve(t, sampleFleet(100, false), &Viewer{
 		MaySee:   func(context.Context, string) (bool, error) { return true, nil },
 		MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return false, nil },
-		Steer: func(context.Context, client.ObjectKey, actions.Rollout) (actions.Result, error) {
+		ActOnRollout: func(context.Context, client.ObjectKey, actions.Rollout) (actions.Result, error) {
 			t.Error("a viewer without the right changes a rollout")
 			return actions.Result{}, nil
 		},

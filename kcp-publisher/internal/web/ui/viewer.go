@@ -16,13 +16,13 @@ type Viewer struct {
 	Name string
 	// SignOut is the path for the POST request that signs out; empty without a session.
 	SignOut string
-	// MaySee reports whether the viewer may list Kymas, Rollouts and ModuleReleaseMetas of the namespace. An error never
-	// grants access.
+	// MaySee reports whether the viewer may list Kymas, Rollouts and ModuleReleaseMetas of the namespace. An error
+	// never grants access.
 	MaySee func(ctx context.Context, namespace string) (bool, error)
 	// MaySteer reports whether the viewer may patch the Rollout. Nil denies all.
 	MaySteer func(ctx context.Context, rollout client.ObjectKey) (bool, error)
-	// Steer applies an action to the Rollout with the viewer's own rights. Callers check MaySteer first.
-	Steer func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error)
+	// ActOnRollout applies an action to the Rollout with the viewer's own rights. Callers check MaySteer first.
+	ActOnRollout func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error)
 	// MayAct reports whether the viewer may patch the Kyma, or all Kymas of the namespace if the key has no name. Nil
 	// denies all.
 	MayAct func(ctx context.Context, kyma client.ObjectKey) (bool, error)

@@ -38,7 +38,7 @@ func TestLabelColumnsShowAndSortLabels(t *testing.T) {
 func TestViewIsSavedInTheBrowser(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(120, false), nil)
-	b.looks(1280, 900, "light")
+	b.checkLayout(1280, 900, "light")
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(live)
 	if read[bool](b, `!document.getElementById("views").hidden`) {

@@ -47,7 +47,7 @@ func module(name, channel string) v1beta2.Module {
 	return v1beta2.Module{Name: name, Channel: channel, Managed: true}
 }
 
-func said(f Followed) string {
+func textOf(f Followed) string {
 	var parts []string
 	for _, m := range f.State.Manifests {
 		text := m.Module + "@" + m.Version
@@ -84,7 +84,7 @@ func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 	kyma := asking(module("keda", ""), v1beta2.Module{Name: "guard"}, module("team/watcher", ""))
 	want := "keda@1.7.0; watcher@1.0.0; ! " + strings.ReplaceAll(mandatoryRemark, "watcher", "guard") +
 		"; ! " + strings.ReplaceAll(mandatoryRemark, "watcher", "team/watcher") + "; removes [gone]; decided []"
-	if got := said(Follow(b, kyma, []v1beta2.Manifest{installed})); got != want {
+	if got := textOf(Follow(b, kyma, []v1beta2.Manifest{installed})); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 
@@ -97,7 +97,7 @@ func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 		v1beta2.LabelModuleName: "watcher", v1beta2.LabelMandatoryModule: v1beta2.True,
 	}}}
 	has.Spec.Version = "1.1.0"
-	if got := said(Follow(b, answered, []v1beta2.Manifest{has})); strings.Contains(got, "without CR") ||
+	if got := textOf(Follow(b, answered, []v1beta2.Manifest{has})); strings.Contains(got, "without CR") ||
 		!strings.Contains(got, "watcher@1.1.0") {
 		t.Errorf("got\n%s", got)
 	}
@@ -172,7 +172,7 @@ func TestRuntimeFollowsItsOwnKyma(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := last()
-			if got := said(Follow(b, asking(c.modules...), nil)); got != c.want {
+			if got := textOf(Follow(b, asking(c.modules...), nil)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 			if !slices.EqualFunc(b.State.Manifests, last().State.Manifests,
@@ -277,7 +277,7 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 				c.change(b)
 			}
 			kyma := asking(c.modules...)
-			if got := said(Follow(b, kyma, c.installed)); got != c.want {
+			if got := textOf(Follow(b, kyma, c.installed)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 			if slices.Contains(b.Statement.Predicate.Removals, "nats") || b.State.Manifests[0].Version != "1.7.0" ||
@@ -291,7 +291,7 @@ func TestChoicesNeverDowngrade(t *testing.T) {
 func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
 	want := "keda@1.8.0; watcher@1.0.0; ! module keda: stays at version 1.8.0: in the bundle in force there is " +
 		"1.7.0, which is older; removes [gone]; decided [keda]"
-	if got := said(Follow(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
+	if got := textOf(Follow(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -301,7 +301,7 @@ func TestRequestsAreComparedByContent(t *testing.T) {
 	b.Statement.Predicate.KymaSpec = bundle.WishDigest(asking(module("keda", "")).Spec)
 	replaced := asking(module("nats", ""))
 	replaced.Generation = 1 // that of the bundle
-	if got, want := said(Follow(b, replaced, nil)),
+	if got, want := textOf(Follow(b, replaced, nil)),
 		"nats@2.0.0; watcher@1.0.0; removes [gone keda]; decided [keda nats]"; got != want {
 		t.Errorf("a Kyma that was replaced: got\n%s\nwant\n%s", got, want)
 	}

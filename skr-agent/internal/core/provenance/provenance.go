@@ -41,8 +41,8 @@ type Chain struct {
 	// Manifest is the Manifest, as namespace/name, and State its state.
 	Manifest string        `json:"manifest"`
 	State    v1beta2.State `json:"state"`
-	// Pending reports that the Manifest's current spec is not completely applied, so the object can be that of an earlier
-	// bundle.
+	// Pending reports that the Manifest's current spec is not completely applied, so the object can be that of an
+	// earlier bundle.
 	Pending bool `json:"pending,omitempty"`
 	// DefaultCR reports that the object is the module's default CR, which users can change.
 	DefaultCR bool `json:"defaultCR,omitempty"`
@@ -61,13 +61,13 @@ func Trace(object Object, manifests []v1beta2.Manifest, in bundle.Bundle) (Chain
 			fmt.Errorf("%s: belongs to Manifest %s, which bundle %s does not name: where that came from is not known",
 				object, nameOf(manifest), in.Digest)
 	}
-	said := in.State.All()[named]
-	if err := sameContent(manifest, said); err != nil {
+	listed := in.State.All()[named]
+	if err := sameContent(manifest, listed); err != nil {
 		return Chain{},
 			fmt.Errorf("%s: Manifest %s differs from bundle %s: %w", object, nameOf(manifest), in.Digest, err)
 	}
 	origins := in.Origins()
-	at := slices.IndexFunc(origins, func(o bundle.Origin) bool { return o.Module == said.Module })
+	at := slices.IndexFunc(origins, func(o bundle.Origin) bool { return o.Module == listed.Module })
 	return Chain{
 		Object: object, Manifest: nameOf(manifest), State: manifest.Status.State, Pending: isPending(manifest),
 		DefaultCR: isDefaultCR(object, manifest), Origin: origins[at],
@@ -132,15 +132,15 @@ func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 
 // sameContent compares the content and version of the Manifest with the bundle's. A user of the cluster can have
 // changed the Manifest.
-func sameContent(m *v1beta2.Manifest, said bundle.Manifest) error {
-	if m.Spec.Version != said.Spec.Version {
-		return fmt.Errorf("spec.version is %q, the bundle's %q", m.Spec.Version, said.Spec.Version)
+func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
+	if m.Spec.Version != listed.Spec.Version {
+		return fmt.Errorf("spec.version is %q, the bundle's %q", m.Spec.Version, listed.Spec.Version)
 	}
 	have, err := sources(m.Spec)
 	if err != nil {
 		return err
 	}
-	want, err := sources(said.Spec)
+	want, err := sources(listed.Spec)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func sameContent(m *v1beta2.Manifest, said bundle.Manifest) error {
 		return fmt.Errorf("it is installed from %v, the bundle names %v", have, want)
 	}
 	for _, d := range have {
-		if !slices.ContainsFunc(said.Content, func(c bundle.Content) bool { return c.Digest == d }) {
+		if !slices.ContainsFunc(listed.Content, func(c bundle.Content) bool { return c.Digest == d }) {
 			return fmt.Errorf("it is installed from %s, which is not among the bundle's content", d)
 		}
 	}

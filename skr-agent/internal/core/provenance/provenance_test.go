@@ -156,7 +156,7 @@ func TestIncompleteChainIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		object    Object
 		manifests []v1beta2.Manifest
-		says      string
+		message   string
 	}{
 		"no Manifest has it": {
 			config, []v1beta2.Manifest{manifest("keda")}, "is in no Manifest's inventory",
@@ -195,9 +195,9 @@ func TestIncompleteChainIsAnError(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Trace(c.object, c.manifests, inForce())
-			if err == nil || !strings.Contains(err.Error(), c.says) ||
+			if err == nil || !strings.Contains(err.Error(), c.message) ||
 				!strings.HasPrefix(err.Error(), c.object.String()) {
-				t.Errorf("got %+v, %v, want %q", got, err, c.says)
+				t.Errorf("got %+v, %v, want %q", got, err, c.message)
 			}
 		})
 	}

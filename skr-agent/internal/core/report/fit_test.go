@@ -86,10 +86,10 @@ func TestEveryReportFits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			said := New("one", c.facts)
-			said.Sequence, said.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-			said.Certificate, said.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
-			manifest, err := bundle.ComposeReport(said, signer)
+			report := New("one", c.facts)
+			report.Sequence, report.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+			report.Certificate, report.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
+			manifest, err := bundle.ComposeReport(report, signer)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,10 +151,10 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 				m.Generation, m.Status.State, m.Status.Conditions, m.Spec.Resource = 3, v1beta2.StateReady, nil,
 					c.defaultCR
 			}
-			said := New("one", facts)
-			said.Sequence, said.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-			said.Certificate, said.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
-			manifest, err := bundle.ComposeReport(said, signer)
+			report := New("one", facts)
+			report.Sequence, report.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+			report.Certificate, report.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
+			manifest, err := bundle.ComposeReport(report, signer)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -241,10 +241,10 @@ func TestAdminCanReduceTooManyModules(t *testing.T) {
 				Reason:  v1beta2.ReasonObjectRefused,
 				Message: strings.Repeat("x", bundle.MaxMessageBytes),
 			}
-			said := New("one", facts)
-			said.Sequence, said.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-			said.Certificate, said.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
-			manifest, err := bundle.ComposeReport(said, signer)
+			report := New("one", facts)
+			report.Sequence, report.Time = 1, time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+			report.Certificate, report.CertificateRequest = strings.Repeat("c", 4000), strings.Repeat("r", 2000)
+			manifest, err := bundle.ComposeReport(report, signer)
 			if err != nil {
 				t.Fatalf("%d modules: %v", installed, err)
 			}
@@ -258,8 +258,8 @@ func TestAdminCanReduceTooManyModules(t *testing.T) {
 				t.Errorf("%d modules with names of %d bytes: %d wishes arrive, left out is %+v", installed, nameLength,
 					len(got.Kyma.Spec.Modules), *got.Truncated)
 			}
-			if told := len(got.Modules) + got.Truncated.Modules; told != installed {
-				t.Errorf("%d of %d modules are reported or counted", told, installed)
+			if count := len(got.Modules) + got.Truncated.Modules; count != installed {
+				t.Errorf("%d of %d modules are reported or counted", count, installed)
 			}
 		}
 	}

@@ -191,10 +191,11 @@ func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 			facts.Manifests = []v1beta2.Manifest{manifest}
 		}
 		status := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0))
-		told := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSecrets)
-		if (told == nil) != (c.want == "") || told != nil && told.Status != c.want || status.State != c.state ||
+		condition := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionSecrets)
+		if (condition == nil) != (c.want == "") || condition != nil && condition.Status != c.want ||
+			status.State != c.state ||
 			New("one", facts).Secrets != c.secrets {
-			t.Errorf("%s: %s, %+v", name, status.State, told)
+			t.Errorf("%s: %s, %+v", name, status.State, condition)
 		}
 		if modules := meta.FindStatusCondition(status.Conditions,
 			v1beta2.ConditionModules); (modules.Status == metav1.ConditionTrue) == c.broken {
@@ -205,8 +206,8 @@ func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 
 func TestReportedVersionIsTheAppliedOne(t *testing.T) {
 	m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
-	said := func() bundle.ReportedModule { return Modules(Facts{Manifests: []v1beta2.Manifest{m}})[0] }
-	if got := said(); got.Version != "2.0.0" || got.Wanted != "" {
+	stated := func() bundle.ReportedModule { return Modules(Facts{Manifests: []v1beta2.Manifest{m}})[0] }
+	if got := stated(); got.Version != "2.0.0" || got.Wanted != "" {
 		t.Errorf("nothing is known to be applied: %+v", got)
 	}
 	for applied, want := range map[string][2]string{
@@ -214,7 +215,7 @@ func TestReportedVersionIsTheAppliedOne(t *testing.T) {
 		`{"version":"2.0.0","install":{"name":"a"}}`: {"2.0.0", ""}, `{`: {"2.0.0", ""},
 	} {
 		m.Annotations = map[string]string{v1beta2.AnnotationApplied: applied}
-		if got := said(); got.Version != want[0] || got.Wanted != want[1] {
+		if got := stated(); got.Version != want[0] || got.Wanted != want[1] {
 			t.Errorf("%s: %+v", applied, got)
 		}
 	}
@@ -225,21 +226,21 @@ func TestKymaHasConditionForWatchers(t *testing.T) {
 		Bundle: &bundle.Bundle{State: bundle.DesiredState{Watchers: []bundle.Watcher{{Name: "keda"}}}},
 		Kyma:   &v1beta2.Kyma{},
 	}
-	said := func(before v1beta2.KymaStatus) (v1beta2.KymaStatus, *metav1.Condition) {
+	condition := func(before v1beta2.KymaStatus) (v1beta2.KymaStatus, *metav1.Condition) {
 		after := KymaStatus(before, facts, time.Unix(0, 0))
 		return after, meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSKRWebhook)
 	}
-	status, watched := said(v1beta2.KymaStatus{})
+	status, watched := condition(v1beta2.KymaStatus{})
 	if watched == nil || watched.Status != metav1.ConditionTrue || watched.Reason != v1beta2.ReasonWatching {
 		t.Fatalf("watched: %+v", watched)
 	}
 	facts.Watched = []bundle.ReportedWatch{{Watcher: "keda", Trouble: "the agent may not list and watch kedas"}}
-	if status, watched = said(status); watched == nil || watched.Status != metav1.ConditionFalse ||
+	if status, watched = condition(status); watched == nil || watched.Status != metav1.ConditionFalse ||
 		watched.Message != "watcher keda: the agent may not list and watch kedas" {
 		t.Errorf("in trouble: %+v", watched)
 	}
 	facts.Bundle.State.Watchers = nil
-	if _, watched = said(status); watched != nil {
+	if _, watched = condition(status); watched != nil {
 		t.Errorf("without Watchers: %+v", watched)
 	}
 }
@@ -269,7 +270,7 @@ func TestObservedGenerationIsThatOfTheAnsweredSpec(t *testing.T) {
 	facts := Facts{Kyma: kyma, Bundle: &bundle.Bundle{}}
 	facts.Bundle.Statement.Predicate.KymaGeneration = 3
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	says := func(status v1beta2.KymaStatus, want int64) {
+	expect := func(status v1beta2.KymaStatus, want int64) {
 		t.Helper()
 		for _, c := range status.Conditions {
 			if c.ObservedGeneration != want {
@@ -282,10 +283,10 @@ func TestObservedGenerationIsThatOfTheAnsweredSpec(t *testing.T) {
 		}
 	}
 	status := KymaStatus(v1beta2.KymaStatus{}, facts, now)
-	says(status, 3)
+	expect(status, 3)
 	kyma.Generation = 4 // another channel, say
 	status = KymaStatus(status, facts, now)
-	says(status, 3)
+	expect(status, 3)
 	facts.Bundle.Statement.Predicate.KymaGeneration = 4
-	says(KymaStatus(status, facts, now), 4)
+	expect(KymaStatus(status, facts, now), 4)
 }

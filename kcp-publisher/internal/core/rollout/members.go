@@ -11,27 +11,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// standing is the state of a runtime in a rollout.
-type standing int
+// memberState is the state of a runtime in a rollout.
+type memberState int
 
 const (
-	aside     standing = iota // has the promoted version or a newer one, and not from this rollout, which ignores it
-	waiting                   // does not have the version yet
-	silent                    // does not have the version yet, and does not report or cannot be published to
-	inFlight                  // has it and has not reported the result
-	outdated                  // does not have the version yet, and its agent does not support the wave's checks
-	measuring                 // is ready with it, and not all checks are Passed
-	updated                   // reported that it is ready with exactly the bundle that it was given
-	failed                    // reported a failure, or reports and is not ready after the deadline
-	deferred                  // has it and does not report, or waits for its maintenance window
-	reverted                  // has its last good version back
+	aside     memberState = iota // has the promoted version or a newer one, and not from this rollout, which ignores it
+	waiting                      // does not have the version yet
+	silent                       // does not have the version yet, and does not report or cannot be published to
+	inFlight                     // has it and has not reported the result
+	outdated                     // does not have the version yet, and its agent does not support the wave's checks
+	measuring                    // is ready with it, and not all checks are Passed
+	updated                      // reported that it is ready with exactly the bundle that it was given
+	failed                       // reported a failure, or reports and is not ready after the deadline
+	deferred                     // has it and does not report, or waits for its maintenance window
+	reverted                     // has its last good version back
 )
 
 // member is a runtime in a plan.
 type member struct {
-	place    int64
-	wave     int // -1 for none
-	standing standing
+	place int64
+	wave  int // -1 for none
+	state memberState
 	// touched is true if this rollout gave the runtime its version: the promoted one or, on the way back, the last good
 	// one.
 	touched bool
@@ -50,12 +50,12 @@ type member struct {
 func (p *plan) judge(runtimes []Runtime) {
 	for i := range runtimes {
 		m := &p.members[i]
-		p.stand(m, &runtimes[i])
+		p.judgeMember(m, &runtimes[i])
 		if m.wave < 0 {
 			continue
 		}
 		w := &p.waves[m.wave]
-		if m.standing == aside {
+		if m.state == aside {
 			w.aside++
 			if m.shows {
 				w.show(&runtimes[i])
@@ -66,7 +66,7 @@ func (p *plan) judge(runtimes []Runtime) {
 		if runtimes[i].Version == "" {
 			w.fresh++
 		}
-		switch m.standing {
+		switch m.state {
 		case waiting:
 			if !m.unsure {
 				w.reachable = append(w.reachable, i)
@@ -113,10 +113,10 @@ func (p *plan) unread(r *Runtime) bool {
 }
 
 func (r *Runtime) lastReport() silence.LastReport {
-	return silence.LastReport{At: r.Heard, Possible: r.Unnoted}
+	return silence.LastReport{At: r.LastReport, Possible: r.Unnoted}
 }
 
-func (p *plan) stand(m *member, r *Runtime) {
+func (p *plan) judgeMember(m *member, r *Runtime) {
 	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.situation.Now)
 	quiet := state == silence.Never || state == silence.Silent
 	// A rollout waits for a runtime whose report may exist, and gives it no version.
@@ -126,20 +126,20 @@ func (p *plan) stand(m *member, r *Runtime) {
 	case m.touched && r.Version == p.spec.To:
 		p.standWithVersion(m, r, quiet)
 	case m.touched && r.Version == p.spec.From && p.back():
-		m.standing = inFlight
+		m.state = inFlight
 		// A runtime that waits for a window never had the version, and its bundle no longer contains it.
 		if r.Current || r.Waits || quiet || p.late(m, r) {
-			m.standing = reverted
+			m.state = reverted
 		}
 	case r.Version == p.spec.To || p.newer(r.Version):
-		m.touched, m.standing = false, aside
+		m.touched, m.state = false, aside
 		m.shows = p.shows(m, r)
 	case quiet, r.Unpublishable:
-		m.touched, m.standing = false, silent
+		m.touched, m.state = false, silent
 	case p.waitsForAgent(m, r):
-		m.touched, m.standing = false, outdated
+		m.touched, m.state = false, outdated
 	default:
-		m.touched, m.standing = false, waiting
+		m.touched, m.state = false, waiting
 	}
 }
 
@@ -167,23 +167,23 @@ func (p *plan) newer(version string) bool {
 func (p *plan) standWithVersion(m *member, r *Runtime, quiet bool) {
 	switch {
 	case p.inTrouble(m, r):
-		m.standing, m.reason = failed, fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
+		m.state, m.reason = failed, fmt.Sprintf("it is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
 	case p.failedCheck(m, r) != nil:
-		m.standing, m.reason = failed, Explain(*p.failedCheck(m, r))
+		m.state, m.reason = failed, Explain(*p.failedCheck(m, r))
 	case r.wasReady() && p.unpassed(m, r) == "":
-		m.standing = updated
+		m.state = updated
 	case r.wasReady() && !quiet:
-		m.standing, m.unchecked = measuring, p.unpassed(m, r)
+		m.state, m.unchecked = measuring, p.unpassed(m, r)
 	case quiet, r.Waits:
-		m.standing = deferred
+		m.state = deferred
 	case r.Unpublishable:
-		m.standing = inFlight // its reports are not recorded until then
+		m.state = inFlight // its reports are not recorded until then
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
-		m.standing, m.reason = failed,
+		m.state, m.reason = failed,
 			fmt.Sprintf("it is not ready %s after it was given the version: %s", p.spec.Waves[m.wave].Deadline.Duration,
 				lateReason(r))
 	default:
-		m.standing = inFlight
+		m.state = inFlight
 	}
 }
 
@@ -214,5 +214,5 @@ func (p *plan) late(m *member, r *Runtime) bool {
 		return false
 	}
 	until := r.Given.Time.Add(p.spec.Waves[m.wave].Deadline.Duration)
-	return p.situation.Now.After(until) && r.Heard.After(until)
+	return p.situation.Now.After(until) && r.LastReport.After(until)
 }

@@ -46,7 +46,7 @@ type line struct {
 
 // turns limits the scenarios that run at once to four, unless -parallel has another value. More of them run into the
 // programs' limits of time on two slow cores.
-var turns = newLine(4)
+var places = newLine(4)
 
 func newLine(beside int) *line {
 	l := &line{beside: beside}
@@ -56,9 +56,9 @@ func newLine(beside int) *line {
 
 // replaceFlag takes the place of -parallel, which knows no order.
 func (l *line) replaceFlag(parallel *flag.Flag) error {
-	if given := parallel.Value.String(); given != parallel.DefValue {
+	if output := parallel.Value.String(); output != parallel.DefValue {
 		var err error
-		if l.beside, err = strconv.Atoi(given); err != nil {
+		if l.beside, err = strconv.Atoi(output); err != nil {
 			return err
 		}
 	}
@@ -69,13 +69,13 @@ func (l *line) replaceFlag(parallel *flag.Flag) error {
 // turn is running.
 func besideOthers(t *testing.T) {
 	t.Helper()
-	turns.join(t)
+	places.join(t)
 	t.Parallel()
-	turns.wait(t)
+	places.wait(t)
 	began := time.Now()
 	t.Cleanup(func() {
 		t.Logf("took %s", time.Since(began).Round(10*time.Millisecond))
-		turns.end()
+		places.end()
 	})
 }
 

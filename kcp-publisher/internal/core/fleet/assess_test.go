@@ -24,14 +24,14 @@ func kymaCalled(t *testing.T, id string, change func(*world)) v1beta2.Kyma {
 
 func TestSurveyCountsHealthCausesAndVersions(t *testing.T) {
 	kymas := []v1beta2.Kyma{
-		kymaCalled(t, "r-3", func(w *world) { w.says("mail", "Error", "Deployment mail cannot start") }),
+		kymaCalled(t, "r-3", func(w *world) { w.reports("mail", "Error", "Deployment mail cannot start") }),
 		kymaCalled(t, "r-1", func(*world) {}),
 		kymaCalled(t, "r-2", func(w *world) {
 			w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
 		}),
 		kymaCalled(t, "r-4", func(w *world) { w.never() }),
-		kymaCalled(t, "r-5", func(w *world) { w.heard = noon.Add(-2 * time.Hour) }),
-		kymaCalled(t, "r-6", func(w *world) { w.heard = noon.Add(-3 * time.Hour) }),
+		kymaCalled(t, "r-5", func(w *world) { w.lastReport = noon.Add(-2 * time.Hour) }),
+		kymaCalled(t, "r-6", func(w *world) { w.lastReport = noon.Add(-3 * time.Hour) }),
 	}
 	meta := v1beta2.ModuleReleaseMeta{
 		Spec: v1beta2.ModuleReleaseMetaSpec{
@@ -42,7 +42,7 @@ func TestSurveyCountsHealthCausesAndVersions(t *testing.T) {
 		},
 	}
 	unused := v1beta2.ModuleReleaseMeta{Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "unused"}}
-	f := Look(Input{Kymas: kymas, Metas: []v1beta2.ModuleReleaseMeta{unused, meta}, Now: noon})
+	f := Assess(Input{Kymas: kymas, Metas: []v1beta2.ModuleReleaseMeta{unused, meta}, Now: noon})
 
 	ids := []string{}
 	for _, r := range f.Runtimes {
@@ -87,7 +87,7 @@ func TestActiveRolloutsComeFirst(t *testing.T) {
 	w.rollout(v1alpha1.RolloutSucceeded, at("old", -9)).rollout(v1alpha1.RolloutRolledBack, at("newer", -1)).
 		rollout(v1alpha1.RolloutPaused, at("paused", -8)).rollout(v1alpha1.RolloutProgressing, at("going", -2))
 	names := []string{}
-	for _, r := range Look(Input{Rollouts: w.rollouts, Now: noon}).Rollouts {
+	for _, r := range Assess(Input{Rollouts: w.rollouts, Now: noon}).Rollouts {
 		names = append(names, fmt.Sprint(r.Name, " ", r.Active))
 	}
 	if got := strings.Join(names, ", "); got != "going true, paused true, newer false, old false" {
@@ -100,7 +100,7 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		for i := range 4 {
 			kymas = append(kymas, kymaCalled(t, fmt.Sprint("r-", i), func(w *world) {
 				if i < n {
-					w.heard = noon.Add(-2 * time.Hour)
+					w.lastReport = noon.Add(-2 * time.Hour)
 				}
 			}))
 		}
@@ -111,7 +111,7 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 			kymas = append(
 				kymas,
 				kymaCalled(t, fmt.Sprint("r-", i), func(w *world) {
-					w.certified(ago, left).says("keda", "Error", "x")
+					w.certified(ago, left).reports("keda", "Error", "x")
 				}),
 			)
 		}
@@ -165,7 +165,7 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.in.Now = noon
-			f := Look(c.in)
+			f := Assess(c.in)
 			var got Situation
 			if len(f.Warnings) > 0 {
 				got = f.Warnings[0].Situation
@@ -188,8 +188,8 @@ func TestCertificateWarningNamesSomeRuntimes(t *testing.T) {
 	for i := range 5 {
 		add(fmt.Sprint("r-", i), func(*world) {})
 	}
-	add("silent", func(w *world) { w.heard = noon.Add(-2 * time.Hour) }) // an expected consequence of the silence
-	f := Look(Input{Kymas: kymas, Now: noon})
+	add("silent", func(w *world) { w.lastReport = noon.Add(-2 * time.Hour) }) // an expected consequence of the silence
+	f := Assess(Input{Kymas: kymas, Now: noon})
 	if len(f.Warnings) != 1 ||
 		f.Warnings[0].Message != "5 agent certificates have expired or expire soon (r-0, r-1, r-2, 2 others)" {
 		t.Errorf("got %+v", f.Warnings)
@@ -200,7 +200,7 @@ func TestCertificateWarningNamesSomeRuntimes(t *testing.T) {
 }
 
 func TestTallyOfChangesEqualsLook(t *testing.T) {
-	before := kymaCalled(t, "r-1", func(w *world) { w.says("keda", "Error", "x") })
+	before := kymaCalled(t, "r-1", func(w *world) { w.reports("keda", "Error", "x") })
 	after := kymaCalled(t, "r-1", func(*world) {})
 	other := kymaCalled(t, "r-2", func(w *world) { w.never() })
 	tally := NewTally()
@@ -213,9 +213,9 @@ func TestTallyOfChangesEqualsLook(t *testing.T) {
 	add(&other)
 	add(&after)
 	tally.Remove(&first)
-	look := Look(Input{Kymas: []v1beta2.Kyma{after, other}, Now: noon})
+	assessed := Assess(Input{Kymas: []v1beta2.Kyma{after, other}, Now: noon})
 	if got, want := fmt.Sprint(tally.Summary(), tally.Modules(nil)),
-		fmt.Sprint(look.Summary, look.Modules); got != want {
+		fmt.Sprint(assessed.Summary, assessed.Modules); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }
@@ -223,7 +223,7 @@ func TestTallyOfChangesEqualsLook(t *testing.T) {
 func TestTextOfRuntimesIsBoundedAndPrintable(t *testing.T) {
 	hostile := "\x1b[2J\x1b]0;owned\x07\u202e" + strings.Repeat("x", 1<<20)
 	w := newWorld(t)
-	w.says("keda", "Error", hostile)
+	w.reports("keda", "Error", hostile)
 	w.facts.Report.AgentVersion, w.facts.Report.KubernetesVersion = hostile, hostile
 	w.facts.Report.Modules[1].Version = hostile
 	w.facts.Published.State.Manifests = append(w.facts.Published.State.Manifests, manifest("$(reboot); MODULE\n"))
@@ -236,7 +236,7 @@ func TestTextOfRuntimesIsBoundedAndPrintable(t *testing.T) {
 	w.rollout(v1alpha1.RolloutStopped, func(r *v1alpha1.Rollout) {
 		r.Status.Message, r.Status.Failures = hostile, []v1alpha1.RuntimeFailure{{Runtime: "r-1", Reason: hostile}}
 	})
-	f := Look(Input{Kymas: []v1beta2.Kyma{w.kyma}, Rollouts: w.rollouts, Now: noon})
+	f := Assess(Input{Kymas: []v1beta2.Kyma{w.kyma}, Rollouts: w.rollouts, Now: noon})
 	data, err := json.Marshal(f)
 	if err != nil || len(data) > 32<<10 {
 		t.Errorf("%d bytes, %v", len(data), err)
@@ -260,7 +260,7 @@ func TestNamesInAdviceAreSafeForAShell(t *testing.T) {
 }
 
 func TestJudgeModuleIgnoresOtherModules(t *testing.T) {
-	w := newWorld(t).says("mail", "Error", "x").says("keda", "Ready", "is taken over in version 1.0.0")
+	w := newWorld(t).reports("mail", "Error", "x").reports("keda", "Ready", "is taken over in version 1.0.0")
 	kyma := w.status()
 	if r, known := JudgeModule(kyma, "keda", Rollouts{}, noon); !known || r.Cause == nil ||
 		r.Cause.Situation != ModuleRemark ||

@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	// hearingsInterval is the interval between two messages of a shard with the times of its runtimes' reports, while a
-	// rollout is active.
-	hearingsInterval = 5 * time.Second
-	// hearingsOutdated is the time after a shard's last message after which its runtimes may have reported without the
-	// planner's knowledge.
-	hearingsOutdated = 30 * time.Second
+	// reportTimesInterval is the interval between two messages of a shard with the times of its runtimes' reports,
+	// while a rollout is active.
+	reportTimesInterval = 5 * time.Second
+	// reportTimesOutdated is the time after a shard's last message after which its runtimes may have reported without
+	// the planner's knowledge.
+	reportTimesOutdated = 30 * time.Second
 	// shardsTick is the interval between checks for messages to send or read.
 	shardsTick = time.Second
 )
 
-// HearingsWriter sends the times of a shard's last reports to the planner.
-type HearingsWriter func(ctx context.Context, data []byte) error
+// ReportTimesWriter sends the times of a shard's last reports to the planner.
+type ReportTimesWriter func(ctx context.Context, data []byte) error
 
-// hearings sends the times of a shard's last reports to the planner while it needs them.
-type hearings struct{ kymas *Kymas }
+// reportTimesSender sends the times of a shard's last reports to the planner while it needs them.
+type reportTimesSender struct{ kymas *Kymas }
 
 // Start sends them until the context ends.
-func (h hearings) Start(ctx context.Context) error {
+func (h reportTimesSender) Start(ctx context.Context) error {
 	tick := time.NewTicker(shardsTick)
 	defer tick.Stop()
 	var last time.Time
-	told := ""
+	lastError := ""
 	for {
-		if s := h.kymas.Shard; s.active() && time.Since(last) >= hearingsInterval {
-			err := h.tell(ctx, s)
+		if s := h.kymas.Shard; s.active() && time.Since(last) >= reportTimesInterval {
+			err := h.send(ctx, s)
 			if err == nil {
-				last, told = time.Now(), ""
-			} else if text := err.Error(); text != told && ctx.Err() == nil {
+				last, lastError = time.Now(), ""
+			} else if text := err.Error(); text != lastError && ctx.Err() == nil {
 				ctrl.LoggerFrom(ctx).
 					Error(err, "failed to send the times of reports to the rollout planner, rollouts are on hold")
-				told = text
+				lastError = text
 			}
 		}
 		select {
@@ -56,26 +56,26 @@ func (h hearings) Start(ctx context.Context) error {
 	}
 }
 
-func (h hearings) tell(ctx context.Context, s *Shard) error {
-	data, err := h.kymas.reports.hearings().Encode()
+func (h reportTimesSender) send(ctx context.Context, s *Shard) error {
+	data, err := h.kymas.reports.times().Encode()
 	if err != nil {
 		return fmt.Errorf("shard %d: %w", s.Number, err)
 	}
-	return s.Tell(ctx, data)
+	return s.SendReportTimes(ctx, data)
 }
 
-// hearings returns the times of the last reports, for another process.
-func (r *reports) hearings() shard.Hearings {
+// times returns the times of the last reports, for another process.
+func (r *reports) times() shard.ReportTimes {
 	r.mu.Lock()
 	began, now := r.began, r.now()
 	r.mu.Unlock()
-	all := shard.Hearings{At: now, Began: began, Kymas: map[string]shard.Heard{}}
+	all := shard.ReportTimes{At: now, Began: began, Kymas: map[string]shard.ReportTime{}}
 	if began.IsZero() {
 		all.Began = now
 	}
 	r.fleet.Each(func(kyma fleetstate.Key, known *fleetstate.Runtime) {
 		if accepted := known.Report.Accepted; accepted != nil {
-			all.Kymas[kyma.Name] = shard.NewHeard(accepted.Time, r.past(known.Report.Arrived),
+			all.Kymas[kyma.Name] = shard.NewReportTime(accepted.Time, r.past(known.Report.Arrived),
 				accepted.Content.String())
 		}
 	})
@@ -84,8 +84,8 @@ func (r *reports) hearings() shard.Hearings {
 
 // lastReportOf returns the time of a runtime's last report, from its Kyma's status and from the shard's message (nil
 // for none). If the shard's message is old, or the shard has not read the report yet, an unrecorded report may exist.
-func lastReportOf(kyma *v1beta2.Kyma, received *shard.Hearings, now time.Time) silence.LastReport {
-	outdated := received == nil || now.Sub(received.At) > hearingsOutdated
+func lastReportOf(kyma *v1beta2.Kyma, received *shard.ReportTimes, now time.Time) silence.LastReport {
+	outdated := received == nil || now.Sub(received.At) > reportTimesOutdated
 	var since time.Time
 	if outdated {
 		since = now

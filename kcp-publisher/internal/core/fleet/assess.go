@@ -15,8 +15,8 @@ import (
 // minHeard is the minimum number of runtimes for a warning about most of the fleet.
 const minHeard = 3
 
-// Look evaluates a fleet.
-func Look(in Input) Fleet {
+// Assess evaluates a fleet.
+func Assess(in Input) Fleet {
 	f := Fleet{
 		Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)+len(in.Healthy)),
 		Rollouts: sortedRollouts(in.Rollouts),
@@ -116,14 +116,14 @@ func warnings(in Input, f Fleet) []Cause {
 		all = append(all, w)
 	}
 	all = append(all, blockedTrains(in.Trains)...)
-	silent, heard := f.Summary.Health[Silent], 0
+	silent, reported := f.Summary.Health[Silent], 0
 	for i := range f.Runtimes {
 		if r := &f.Runtimes[i]; (r.LastReport != nil || r.Reporting) && r.Health != Suspended {
-			heard++
+			reported++
 		}
 	}
-	if heard >= minHeard && silent*2 > heard {
-		warn(FleetSilent, fmt.Sprintf("%d of %d runtimes that reported before are silent", silent, heard))
+	if reported >= minHeard && silent*2 > reported {
+		warn(FleetSilent, fmt.Sprintf("%d of %d runtimes that reported before are silent", silent, reported))
 	}
 	return all
 }

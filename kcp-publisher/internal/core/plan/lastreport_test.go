@@ -12,8 +12,8 @@ import (
 
 func TestTimeOfTheLastReport(t *testing.T) {
 	arrived := metav1.NewTime(noon)
-	at := func(said time.Time, heard *metav1.Time) *v1beta2.ObservedBundle {
-		return &v1beta2.ObservedBundle{Time: metav1.NewTime(said), Heard: heard}
+	at := func(reportedAt time.Time, recorded *metav1.Time) *v1beta2.ObservedBundle {
+		return &v1beta2.ObservedBundle{Time: metav1.NewTime(reportedAt), Heard: recorded}
 	}
 	for name, c := range map[string]struct {
 		observed *v1beta2.ObservedBundle
@@ -35,10 +35,10 @@ func TestTimeOfTheLastReport(t *testing.T) {
 		if c.carried != "" {
 			kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: c.carried}
 		}
-		if got := Heard(kyma); !got.Equal(c.want) {
+		if got := LastReportTime(kyma); !got.Equal(c.want) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
-		if got := observed(kyma, "one", "keda", LastReport(kyma, nil, time.Time{})).Heard; !got.Equal(c.want) {
+		if got := observed(kyma, "one", "keda", LastReport(kyma, nil, time.Time{})).LastReport; !got.Equal(c.want) {
 			t.Errorf("%s: rollouts take it for %s, want %s", name, got, c.want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestModuleOmittedFromAReportIsNotRemoved(t *testing.T) {
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	removed := func() []string {
 		runtime := Rules{}.Runtime(kyma, report)
-		return after(&published).said(nil).pending(&published, nil, Runtime{
+		return after(&published).stated(nil).pending(&published, nil, Runtime{
 			Installed: runtime.Installed, Observed: runtime.Observed, LeavesModulesOut: runtime.LeavesModulesOut,
 		})
 	}

@@ -7,9 +7,9 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Impatient returns a message if a course counts healthy runtimes as offline, empty otherwise. quiet is the longest
-// time between two reports of a healthy runtime.
-func Impatient(course fleet.Course, quiet time.Duration) string {
+// OfflineTooSoon returns a message if a course counts healthy runtimes as offline, empty otherwise. quiet is the
+// longest time between two reports of a healthy runtime.
+func OfflineTooSoon(course fleet.Course, quiet time.Duration) string {
 	if course.OfflineAfter.Duration > quiet {
 		return ""
 	}

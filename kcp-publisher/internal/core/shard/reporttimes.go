@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// Hearings are the times of the last reports of a shard's runtimes. Statuses record them once a day, but rollouts need
-// them to the minute.
-type Hearings struct {
+// ReportTimes are the times of the last reports of a shard's runtimes. Statuses record them once a day, but rollouts
+// need them to the minute.
+type ReportTimes struct {
 	// At is the time when they were collected. Began is the time when their publisher first polled for reports.
 	At    time.Time `json:"at"`
 	Began time.Time `json:"began"`
 	// Kymas are the Kymas with an accepted report, by name.
-	Kymas map[string]Heard `json:"kymas"`
+	Kymas map[string]ReportTime `json:"kymas"`
 }
 
-// Heard is the last accepted report of one runtime: its creation and arrival in Unix seconds, and the start of its
+// ReportTime is the last accepted report of one runtime: its creation and arrival in Unix seconds, and the start of its
 // content's digest.
-type Heard struct {
+type ReportTime struct {
 	Made    int64  `json:"m"`
 	Arrived int64  `json:"a"`
 	Content string `json:"c"`
@@ -30,13 +30,15 @@ type Heard struct {
 // contentDigits are enough to distinguish a runtime's report from its previous one.
 const contentDigits = 12
 
-// NewHeard returns the record of a report whose content has a digest such as sha256:0a1b….
-func NewHeard(made, arrived time.Time, content string) Heard {
-	return Heard{made.Unix(), arrived.Unix(), shortened(content)}
+// NewReportTime returns the record of a report whose content has a digest such as sha256:0a1b….
+func NewReportTime(made, arrived time.Time, content string) ReportTime {
+	return ReportTime{made.Unix(), arrived.Unix(), shortened(content)}
 }
 
 // Says reports whether the report's content has this digest.
-func (h Heard) Says(content string) bool { return h.Content != "" && h.Content == shortened(content) }
+func (h ReportTime) Says(content string) bool {
+	return h.Content != "" && h.Content == shortened(content)
+}
 
 func shortened(digest string) string {
 	const algorithm = len("sha256:")
@@ -49,8 +51,8 @@ func shortened(digest string) string {
 // maxEncodedBytes fits a ConfigMap with its other fields. maxDecodedBytes limits the unpacked size.
 const maxEncodedBytes, maxDecodedBytes = 1_000_000, 32 << 20
 
-// Encode returns hearings in the format of DecodeHearings.
-func (h Hearings) Encode() ([]byte, error) {
+// Encode returns the times in the format of DecodeReportTimes.
+func (h ReportTimes) Encode() ([]byte, error) {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
 	if err := json.NewEncoder(writer).Encode(h); err != nil {
@@ -65,9 +67,9 @@ func (h Hearings) Encode() ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// DecodeHearings parses the result of Encode.
-func DecodeHearings(data []byte) (Hearings, error) {
-	var h Hearings
+// DecodeReportTimes parses the result of Encode.
+func DecodeReportTimes(data []byte) (ReportTimes, error) {
+	var h ReportTimes
 	if len(data) > maxEncodedBytes {
 		return h, fmt.Errorf("read hearings: %d bytes, want at most %d", len(data), maxEncodedBytes)
 	}

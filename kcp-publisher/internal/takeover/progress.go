@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Standing is the progress of the takeover of one Kyma.
-type Standing struct {
+// Progress is the progress of the takeover of one Kyma.
+type Progress struct {
 	Kyma    string        `json:"kyma"`
 	Runtime string        `json:"runtime"`
 	Phase   string        `json:"phase"`
@@ -23,9 +23,9 @@ type Standing struct {
 	Next string `json:"next"`
 }
 
-// Stand returns how far the takeover of a Kyma is.
-func Stand(kyma *v1beta2.Kyma) Standing {
-	s := Standing{Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), State: kyma.Status.State}
+// ProgressOf returns how far the takeover of a Kyma is.
+func ProgressOf(kyma *v1beta2.Kyma) Progress {
+	s := Progress{Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), State: kyma.Status.State}
 	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil && s.Phase != PhaseNone {
 		for _, m := range r.Takeover.Modules {
 			switch {

@@ -26,13 +26,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// seenTimes is the number of runs of each command. The figure is the median.
-const seenTimes = 3
+// runsOfEach is the number of runs of each command. The figure is the median.
+const runsOfEach = 3
 
-// seeing measures the waiting time of operators for `status` and the page. It copies Kymas that a real publisher has
+// commands measures the waiting time of operators for `status` and the page. It copies Kymas that a real publisher has
 // written into etcd, up to the size of the fleet. No publisher may publish to these copies, so the publisher is
 // stopped, and the stage is the last one.
-func (w *world) seeing(ctx context.Context) error {
+func (w *world) commands(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (w *world) see(ctx context.Context, args ...string) (ran, error) {
 
 func (w *world) seeStatus(ctx context.Context, args []string) error {
 	var all []ran
-	for range seenTimes {
+	for range runsOfEach {
 		s, err := w.see(ctx, args...)
 		if err != nil {
 			return err

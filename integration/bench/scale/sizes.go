@@ -68,7 +68,7 @@ func (w *world) size(ctx context.Context) error {
 		}
 		w.add(float64(u.Resident), size, "memory of "+name, fmt.Sprintf("peak %d MiB", u.Peak>>20))
 	}
-	return w.resident("publisher's memory")
+	return w.recordMemory("publisher's memory")
 }
 
 // idle watches a fleet with only polls and heartbeats.

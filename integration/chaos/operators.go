@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// people executes a user's step. It can be repeated until it succeeds.
-func (s *stage) people(ctx context.Context, step Step) error {
+// operate executes a user's step. It can be repeated until it succeeds.
+func (s *stage) operate(ctx context.Context, step Step) error {
 	switch step.Kind {
 	case RotatePublisher:
 		return s.keys(ctx, "rotate", "publisher")
@@ -35,7 +35,7 @@ func (s *stage) people(ctx context.Context, step Step) error {
 	case PutBack:
 		return s.putBack(ctx)
 	case UndoRollout:
-		return s.steer(ctx, "undo")
+		return s.controlRollout(ctx, "undo")
 	case CreateKyma:
 		return s.simulate(ctx, step.Target)
 	case DeleteKyma:
@@ -74,7 +74,7 @@ func (s *stage) rotateToken(ctx context.Context) error {
 	s.mu.Unlock()
 	for id, sim := range s.simulated() {
 		if !gone[id] && !sim.Enrolled() {
-			s.story.Tell("the token secret stays: %s is still to enroll", id)
+			s.story.Add("the token secret stays: %s is still to enroll", id)
 			return nil
 		}
 	}
@@ -99,7 +99,7 @@ func (s *stage) putBack(ctx context.Context) error {
 	version := s.before
 	s.channel = version
 	s.mu.Unlock()
-	s.story.Tell("the channel gets %s back", version)
+	s.story.Add("the channel gets %s back", version)
 	return s.repo.push(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
@@ -114,8 +114,9 @@ func (s *stage) newestRollout(ctx context.Context) (string, error) {
 		func(a, b v1alpha1.Rollout) int { return int(a.Spec.Revision - b.Spec.Revision) }).Name, nil
 }
 
-// steer runs `kcp-publisher rollout` for the newest rollout. A finished rollout correctly refuses some actions.
-func (s *stage) steer(ctx context.Context, how string) error {
+// controlRollout runs `kcp-publisher rollout` for the newest rollout. A finished rollout correctly refuses some
+// actions.
+func (s *stage) controlRollout(ctx context.Context, how string) error {
 	name, err := s.newestRollout(ctx)
 	if err != nil || name == "" {
 		return err
@@ -124,7 +125,7 @@ func (s *stage) steer(ctx context.Context, how string) error {
 		s.checker.Undone(name)
 	}
 	output, err := s.fleet.Ask(ctx, "rollout", how, name)
-	s.story.Tell("rollout %s %s: %s", how, name, output)
+	s.story.Add("rollout %s %s: %s", how, name, output)
 	if err != nil && s.fleet.Control.List(ctx, &v1alpha1.RolloutList{}) != nil {
 		return err // it was not refused
 	}
@@ -208,13 +209,13 @@ func (s *stage) last(ctx context.Context) {
 func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	switch step.Kind {
 	case PauseRollout:
-		return func(ctx context.Context) error { return s.steer(ctx, "pause") },
+		return func(ctx context.Context) error { return s.controlRollout(ctx, "pause") },
 			func(ctx context.Context) error { return s.resumeAll(ctx) }
 	case CloseWindow:
 		return func(ctx context.Context) error { return s.window(ctx, step.Target, true) },
 			func(ctx context.Context) error { return s.window(ctx, step.Target, false) }
 	}
-	return func(ctx context.Context) error { return s.people(ctx, step) }, nil
+	return func(ctx context.Context) error { return s.operate(ctx, step) }, nil
 }
 
 // resumeAll resumes all paused rollouts, because the newest one may have changed.

@@ -10,13 +10,13 @@ type turn struct {
 }
 
 // drawn returns a random turn by weight.
-func drawn(random *rand.Rand, turns []turn) turn {
+func drawn(random *rand.Rand, possible []turn) turn {
 	total := 0
-	for _, t := range turns {
+	for _, t := range possible {
 		total += t.weight
 	}
 	n := random.IntN(total)
-	for _, t := range turns {
+	for _, t := range possible {
 		if n -= t.weight; n < 0 {
 			return t
 		}

@@ -1,0 +1,84 @@
+package receiver
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Limits of the reads that notifications cause: one per readInterval for one runtime, and a rate for all runtimes
+// together, in the order of the notifications. A runtime that reports more often costs no more. Polls cover runtimes
+// that wait longer than the poll interval.
+const (
+	readInterval   = 2 * time.Second
+	readsPerSecond = 200
+)
+
+// Reads turns notifications into reads of the registry. It is safe for concurrent use.
+type Reads struct {
+	read  func(ctx context.Context, runtime string) error
+	now   func() time.Time
+	queue workqueue.TypedDelayingInterface[string]
+	all   *rate.Limiter
+
+	mu       sync.Mutex // guards looked
+	lastRead map[string]time.Time
+}
+
+// NewReads returns Reads that call read for each notified runtime. The caller must check that the runtime exists.
+func NewReads(read func(ctx context.Context, runtime string) error, now func() time.Time) *Reads {
+	return &Reads{
+		read: read, now: now, queue: workqueue.NewTypedDelayingQueue[string](),
+		all:      rate.NewLimiter(readsPerSecond, readsPerSecond),
+		lastRead: map[string]time.Time{},
+	}
+}
+
+// Add requests a read of a runtime's report: now, or once readInterval has passed since the last one. Repeated calls
+// before that cause only one read.
+func (l *Reads) Add(runtime string) {
+	l.queue.AddAfter(runtime, l.wait(runtime))
+}
+
+// wait returns the time until the next read of a runtime's report is allowed.
+func (l *Reads) wait(runtime string) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lastRead[runtime].Add(readInterval).Sub(l.now())
+}
+
+// Start calls read for the notified runtimes until ctx ends.
+func (l *Reads) Start(ctx context.Context) error {
+	defer context.AfterFunc(ctx, l.queue.ShutDown)()
+	for {
+		runtime, ended := l.queue.Get()
+		if ended {
+			return nil
+		}
+		if wait := l.wait(runtime); wait > 0 { // the report was read while this request waited
+			l.queue.AddAfter(runtime, wait)
+		} else if l.all.Wait(ctx) == nil {
+			l.note(runtime)
+			_ = l.read(ctx, runtime) // the next poll covers the rest
+		}
+		l.queue.Done(runtime)
+	}
+}
+
+// note records a read, and forgets expired records.
+func (l *Reads) note(runtime string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if len(l.lastRead) >= readsPerSecond*10 {
+		for other, at := range l.lastRead {
+			if at.Add(readInterval).Before(now) {
+				delete(l.lastRead, other)
+			}
+		}
+	}
+	l.lastRead[runtime] = now
+}
