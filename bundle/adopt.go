@@ -8,8 +8,8 @@ import (
 
 // Adopt verifies a bundle that the publisher found in the registry: it must be authentic, complete and for this
 // runtime. Its time and sequence are not checked, because an expired bundle can still be the latest one. Former are
-// previous versions of the root: bundles of their publishers are valid, except those of revoked keys. The error is a
-// *Refusal.
+// previous versions of the root: bundles of their publishers are valid, except bundles that a revoked key signed. The
+// error is a *Refusal.
 func Adopt(fetched Fetched, runtime string, root trust.Root, former ...trust.Root) (Verified, error) {
 	manifest, refusal := readBundleManifest(fetched)
 	if refusal != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // NextRegistry announces the location and the CA certificates of the fleet's registry before they change, so that no
-// runtime needs a visit. Agents use both in addition to those of their installation.
+// runtime needs a visit. Agents use both in addition to the location and the CA of their installation.
 type NextRegistry struct {
 	// Location is HOST[:PORT]/PATH, empty for no other location. Agents also look for bundles there, and report to the
 	// location of their newest bundle.

@@ -21,10 +21,10 @@ type Settings struct {
 	// Mirrors maps a registry host, or host and path, to its mirror. It applies to images and to the content of
 	// modules.
 	Mirrors map[string]string `json:"mirrors,omitempty"`
-	// ImagePaths are fields of custom resources that contain images, in addition to those of pods.
+	// ImagePaths are fields of custom resources that contain images, in addition to the image fields of pods.
 	ImagePaths []ImagePath `json:"imagePaths,omitempty"`
 	// ImagePullSecret is the Secret in namespace kyma-system of the runtime with which the pods of modules pull their
-	// images. Its content is sealed in the statement like that of any other Secret.
+	// images. Its content is sealed in the statement, as for any other Secret.
 	ImagePullSecret string `json:"imagePullSecret,omitempty"`
 	// NamespaceLabels are labels for namespace kyma-system in the runtime; see NamespaceLabelKeys.
 	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`

@@ -268,7 +268,7 @@ func TestArtifactDigestIsItsManifests(t *testing.T) {
 	}
 	image.Digest.NormalisationAlgorithm = genericBlobDigest
 	if err := CheckArtifact(image, hello); err == nil ||
-		!strings.Contains(err.Error(), "is not that of an OCI artifact") {
+		!strings.Contains(err.Error(), "is not the algorithm of an OCI artifact") {
 		t.Errorf("a blob's digest: %v", err)
 	}
 }

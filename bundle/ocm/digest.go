@@ -84,14 +84,14 @@ func CheckContent(r Resource, content []byte) error {
 		r.Digest.NormalisationAlgorithm)
 }
 
-// CheckArtifact compares the digest of an OCI manifest with that of the resource. The error is ErrNotCovered if there
-// is no digest.
+// CheckArtifact compares the digest of an OCI manifest with the digest of the resource. The error is ErrNotCovered if
+// there is no digest.
 func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if !r.Digest.Covered() {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)
 	}
 	if a := r.Digest.NormalisationAlgorithm; !r.Digest.OfArtifact() {
-		return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not that of an OCI artifact", r.Name, a)
+		return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not the algorithm of an OCI artifact", r.Name, a)
 	}
 	if err := manifest.Validate(); err != nil {
 		return fmt.Errorf("resource %q: manifest %q: %w", r.Name, manifest, err)

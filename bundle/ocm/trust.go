@@ -24,7 +24,7 @@ type Trust struct {
 	Keys []*rsa.PublicKey
 	// Roots are authorities. A signature with a certificate of one is trusted for the certificate's subject.
 	Roots []*x509.Certificate
-	// Subject is the required common name of such a certificate. Empty stands for the signature's name.
+	// Subject is the required common name of such a certificate. Empty means the signature's name.
 	Subject string
 }
 

@@ -49,7 +49,7 @@ var Reasons = []Reason{
 	UnsupportedFeature, NotEnrolled, WrongKyma,
 }
 
-// Other stands for an unknown reason: a runtime can report any text, or a reason of a later version.
+// Other replaces an unknown reason. A runtime can report any text, or a reason of a later version.
 const Other Reason = "Other"
 
 // Known returns the reason if this version knows it, and Other for any other value.

@@ -67,7 +67,7 @@ func (b *layoutBlobs) inspect(d ocispec.Descriptor) (whole bool, info os.FileInf
 	return true, info, nil
 }
 
-// remove removes the file that look found damaged, unless it was replaced since then.
+// remove removes the file that inspect found damaged, unless it was replaced since then.
 func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	now, err := os.Stat(b.path(d))
 	if errors.Is(err, os.ErrNotExist) || err == nil && !unchanged(damaged, now) {

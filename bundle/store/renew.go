@@ -23,13 +23,14 @@ type renewal struct {
 	next   time.Time
 	// stored are the credentials of the DockerConfig, nil without one.
 	stored auth.CredentialFunc
-	// announced are CA certificates in PEM that are trusted in addition to those of access.
+	// announced are CA certificates in PEM that are trusted in addition to the CA of access.
 	announced []byte
 	// lenders are the hosts whose credentials other hosts use that have none of their own.
 	lenders map[string]string
 }
 
-// certPool returns the certificate authorities of the system and of PEM bundles, nil for those of the system alone.
+// certPool returns the certificate authorities of the system and of PEM bundles, nil for only the authorities of the
+// system.
 func certPool(own, announced []byte) (*x509.CertPool, error) {
 	if len(own) == 0 && len(announced) == 0 {
 		return nil, nil
@@ -74,8 +75,8 @@ func (r *Registries) renew(now time.Time) {
 	}
 }
 
-// TrustAlso makes new connections trust the CA certificates of a PEM bundle in addition to those of Access. It replaces
-// those of an earlier call; an empty bundle removes them.
+// TrustAlso makes new connections trust the CA certificates of a PEM bundle in addition to the CA of Access. It
+// replaces the certificates of an earlier call; an empty bundle removes them.
 func (r *Registries) TrustAlso(announced []byte) error {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()

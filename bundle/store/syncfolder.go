@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// SyncFolder syncs the names in a folder to disk if its file system can. Some, such as 9p and vboxsf, refuse; their own
-// guarantees apply then.
+// SyncFolder syncs the names in a folder to disk if its file system can. Some file systems, such as 9p and vboxsf,
+// refuse; then only their own guarantees apply.
 func SyncFolder(path string) error {
 	folder, err := os.Open(path)
 	if err != nil {

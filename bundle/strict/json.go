@@ -50,8 +50,8 @@ func Extended(data []byte, v any, depth int) error {
 	return checkCase(document, reflect.TypeOf(v))
 }
 
-// checkCase returns which field of a document differs from one of its type only in its case: encoding/json, for one,
-// would take it for that.
+// checkCase returns an error for a field of a document whose name differs from a field of its type only in upper and
+// lower case. encoding/json, for example, would read it as that field.
 func checkCase(document any, t reflect.Type) error {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

@@ -209,7 +209,7 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 		return Certificate{}, fmt.Errorf("certificate: is %q's, this is %q", parsed.Subject.CommonName, runtime)
 	}
 	if parsed.IsCA || len(parsed.UnhandledCriticalExtensions) > 0 {
-		return Certificate{}, errors.New("certificate: is not that of an agent")
+		return Certificate{}, errors.New("certificate: is not an agent's certificate")
 	}
 	if !certificate.Covers(now) {
 		return Certificate{},

@@ -52,7 +52,7 @@ type Root struct {
 	Version int64
 	Epoch   int64
 	Expires time.Time
-	// Fleet names the fleet in all versions; empty in a root of before fleets had names.
+	// Fleet names the fleet in all versions; empty in an old root, when fleets had no names.
 	Fleet string
 	// Floors are the lowest versions that may be installed, by component name.
 	Floors map[string]string
@@ -292,7 +292,7 @@ func (r Root) Trusts(thumbprint string) bool { return r.publishers[thumbprint] !
 // TrustsEnroll reports whether the key with this thumbprint may sign agents' certificates.
 func (r Root) TrustsEnroll(thumbprint string) bool { return r.enrollers[thumbprint] != nil }
 
-// IsRevoked reports whether a key was taken out for good.
+// IsRevoked reports whether a key was permanently revoked.
 func (r Root) IsRevoked(thumbprint string) bool { return slices.Contains(r.Revoked, thumbprint) }
 
 func wholeNumber(value any) (int64, error) {

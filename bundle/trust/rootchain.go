@@ -22,7 +22,7 @@ func (r Root) Next(data []byte) (Root, error) {
 	}
 	if err := r.parsed.VerifyDelegate(RoleRoot, next.parsed); err != nil {
 		return Root{},
-			refusal.New(refusal.BadRoot, "root version %d is not signed by those of version %d: %w", next.Version,
+			refusal.New(refusal.BadRoot, "root version %d is not signed by the keys of version %d: %w", next.Version,
 				r.Version, err)
 	}
 	lost := slices.IndexFunc(r.Revoked, func(thumbprint string) bool { return !next.IsRevoked(thumbprint) })

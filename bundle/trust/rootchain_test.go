@@ -40,7 +40,7 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		},
 		"only the old ones sign": {first, m.After(first, rotateAll, m.Keys...), "root of trust: "},
 		"only the new ones sign": {
-			first, m.After(first, rotateAll, stranger, other), "is not signed by those of version 1",
+			first, m.After(first, rotateAll, stranger, other), "is not signed by the keys of version 1",
 		},
 		"one of two signs": {
 			first, m.After(first, trusttest.Nothing, m.Keys[0]), "root of trust: ",

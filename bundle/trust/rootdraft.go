@@ -78,7 +78,7 @@ func (d *RootDraft) Remove(role string, thumbprints ...string) error {
 	for _, thumbprint := range thumbprints {
 		id := d.idOf(role, thumbprint)
 		if id == "" {
-			return fmt.Errorf("key %s is not among those of %s", thumbprint, role)
+			return fmt.Errorf("key %s is not a key of role %s", thumbprint, role)
 		}
 		if err := d.metadata.Signed.RevokeKey(id, role); err != nil {
 			return fmt.Errorf("remove %s key %s: %w", role, thumbprint, err)
@@ -110,7 +110,7 @@ func (d *RootDraft) Lists(thumbprint string) bool {
 	return false
 }
 
-// Revoke takes a key out of every role that lists it, for good.
+// Revoke permanently removes a key from every role that lists it.
 func (d *RootDraft) Revoke(thumbprint string) error {
 	for _, role := range slices.Sorted(maps.Keys(d.metadata.Signed.Roles)) {
 		if d.idOf(role, thumbprint) != "" {

@@ -99,7 +99,7 @@ func Parse(data []byte) (Policy, error) {
 	return policy, nil
 }
 
-// ParseWindows parses a list of windows, such as those of one runtime. Errors name the field.
+// ParseWindows parses a list of windows, such as the windows of one runtime. Errors name the field.
 func ParseWindows(data []byte) ([]Window, error) {
 	if len(data) > MaxPolicyBytes {
 		return nil, fmt.Errorf("%d bytes, at most %d", len(data), MaxPolicyBytes)
@@ -239,7 +239,7 @@ func (p *Policy) windows(field string, files []windowFile, at func(int) string) 
 		w := file.Window
 		if file.TimeBegin != "" || file.TimeEnd != "" {
 			if w.Begin != "" || w.End != "" {
-				return nil, fmt.Errorf("%s: has begin or end beside timeBegin or timeEnd: use begin and end", at(i))
+				return nil, fmt.Errorf("%s: has begin or end together with timeBegin or timeEnd: use begin and end", at(i))
 			}
 			w.Begin, w.End = file.TimeBegin, file.TimeEnd
 			p.remark(

@@ -53,8 +53,8 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the span in which an upgrade can begin: the current one or the next. It returns false if there is none
-// ahead. Windows that touch or overlap count as one, so an upgrade can run from one into the next. A window that does
+// Next returns the span in which an upgrade can begin: the current one or the next. It returns false if no window
+// follows. Windows that touch or overlap count as one, so an upgrade can run from one into the next. A window that does
 // not pass Check never opens.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {

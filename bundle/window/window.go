@@ -22,10 +22,11 @@ import (
 
 // Window is a window in Kyma's notation; see Check.
 type Window struct {
-	// Days are the days on which the window begins, "Mon" to "Sun", in the offset of Begin. Empty for a window between two
-	// dates.
+	// Days are the days on which the window begins, "Mon" to "Sun", in the offset of Begin. Empty for a window between
+	// two dates.
 	Days []string `json:"days,omitempty"`
-	// Begin and End are times of day such as "21:00:00+02:00" with Days, otherwise dates such as "2026-12-08T20:00:00Z".
+	// Begin and End are times of day such as "21:00:00+02:00" with Days, otherwise dates such as
+	// "2026-12-08T20:00:00Z".
 	Begin string `json:"begin"`
 	End   string `json:"end"`
 }
@@ -133,7 +134,8 @@ func date(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// spans returns the occurrences that end after t. For a weekly window it returns those of a week and a day, in order.
+// spans returns the occurrences that end after t. For a weekly window, it returns the occurrences of a week and a day,
+// in order.
 func (t times) spans(now time.Time) []Span {
 	if t.once != nil {
 		if t.once.End.After(now) {

@@ -35,7 +35,8 @@ type Assets struct {
 	KubeAPIServer string
 	Etcd          string
 	Kwok          string
-	// Kubectl is for people at a demo's clusters; empty when none is at hand, as no test needs it.
+	// Kubectl is the path of kubectl for users of a demo's clusters. It is empty if kubectl is not installed: no test
+	// needs it.
 	Kubectl string
 }
 

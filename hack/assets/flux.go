@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// fluxModules is the folder below hack/ whose go.mod pins Flux's controllers. They are measured beside the agent, and
+// fluxModules is the folder below hack/ whose go.mod pins Flux's controllers. They are measured next to the agent, and
 // no program of the project links them.
 const fluxModules = "flux"
 

@@ -1,7 +1,7 @@
 // Package pristine resets the API server of a test to its state before the test. That takes a fifth of a second, while
 // a start takes seconds of CPU time.
 //
-// It writes to etcd behind the API server, which sees the writes like those of another API server. So finalizers and
+// It writes to etcd behind the API server, which sees the writes as if another API server made them. So finalizers and
 // namespaces block nothing. State outside etcd, such as audit logs, stays.
 package pristine
 

@@ -159,8 +159,8 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 	return found, nil
 }
 
-// Changing returns series with the values of one scrape for some minutes, and then those of another for the same time.
-// A series that the first scrape lacks is missing for that time.
+// Changing returns series that have the values of one scrape for some minutes, and then the values of another scrape
+// for the same time. A series that the first scrape lacks is missing for that time.
 func Changing(before, after map[string]float64, minutes int) map[string]string {
 	series := map[string]string{}
 	for name, value := range after {

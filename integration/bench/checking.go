@@ -17,7 +17,7 @@ import (
 
 const (
 	checksPerModule = 3
-	// quiet is the time that an agent gets to become idle, and watched that of one measurement.
+	// quiet is the time that an agent gets to become idle, and watched is the duration of one measurement.
 	quiet   = 20 * time.Second
 	watched = 2 * time.Minute
 )

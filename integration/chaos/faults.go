@@ -114,7 +114,8 @@ func (s *stage) lose(step Step) error {
 	return os.RemoveAll(away)
 }
 
-// registryCopy returns a folder beside the registry's data on the same file system, so that a rename restores it.
+// registryCopy returns a folder next to the registry's data. It is on the same file system, so a rename restores the
+// data.
 func (s *stage) registryCopy(serial int) string {
 	return filepath.Join(s.registry.Dir(), fmt.Sprint("copy-", serial))
 }

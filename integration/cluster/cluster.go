@@ -28,15 +28,15 @@ type Options struct {
 	Workloads bool
 	// Progress gets a line for each step that takes long; nil for none.
 	Progress io.Writer
-	// CRDs are file systems whose YAML files are installed and served before Start returns, such as charts.AgentCRDs or an
-	// os.DirFS. A cluster of a pool with CRDs has the CRDs of both charts.
+	// CRDs are file systems whose YAML files are installed and served before Start returns, such as charts.AgentCRDs or
+	// an os.DirFS. A cluster of a pool with CRDs has the CRDs of both charts.
 	CRDs []fs.FS
 	// Durable makes etcd sync its writes to disk, as benchmarks want it and tests do not need it.
 	Durable bool
-	// Measured lets the programs use all processors and collect garbage as Go does by default. Otherwise they use less of
-	// both.
+	// Measured lets the programs use all processors and collect garbage as Go does by default. Otherwise they use less
+	// of both.
 	Measured bool
-	// Audit lists the users whose requests are recorded for Requests. A pool also records those of Audited.
+	// Audit lists the users whose requests are recorded for Requests. A pool also records the requests of Audited.
 	Audit []string
 }
 
@@ -126,8 +126,8 @@ func (c *Cluster) Resume() error { return c.host.resume() }
 // are consistent.
 func (c *Cluster) Backup(dir string) error { return c.host.backup(dir) }
 
-// Restore replaces the data of etcd by that of a Backup. Config and the users' configurations stay valid; later writes
-// are lost.
+// Restore replaces the data of etcd with the data of a Backup. Config and the users' configurations stay valid; later
+// writes are lost.
 func (c *Cluster) Restore(dir string) error { return c.host.restore(dir) }
 
 // Started returns when the API server was started last.

@@ -6,7 +6,7 @@ import (
 )
 
 // CollectAt is GOGC for programs that are not measured. They collect garbage less often than by default, which saves a
-// tenth of the work of an API server or agent, and a fifth of that of a test that serves registries.
+// tenth of the work of an API server or agent, and a fifth of the work of a test that serves registries.
 const CollectAt = 400
 
 // CollectSeldom returns the variable that sets CollectAt for a program, nothing if the environment of this process sets

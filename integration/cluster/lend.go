@@ -146,7 +146,7 @@ func (s *session) Backup(dir string, _ *bool) error {
 	return s.with(func(on *server) error { return on.backup(dir) })
 }
 
-// Restore replaces the data of etcd by that of a folder.
+// Restore replaces the data of etcd with the data of a folder.
 func (s *session) Restore(dir string, _ *bool) error {
 	s.lender.count(&s.lender.restarts)
 	return s.with(func(on *server) error { return on.restore(dir) })

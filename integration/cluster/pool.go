@@ -34,7 +34,7 @@ type Pool struct {
 var startingAtOnce = runtime.NumCPU()
 
 // Audited are the users whose requests every cluster of a pool records: the accounts of both programs. One kind of
-// cluster then serves the tests that look at requests and those that do not.
+// cluster then serves tests that read recorded requests, and tests that do not.
 func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }

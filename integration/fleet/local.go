@@ -98,8 +98,8 @@ func (f *Fleet) clusterOptions(control bool) cluster.Options {
 		options.CRDs = []fs.FS{charts.PublisherCRDs}
 		options.Durable, options.Workloads = f.options.Durable, f.options.SingleCluster
 	case f.options.Clusters != nil:
-		// The agent's chart contains these. After the first object of a new definition is created, an API server makes its
-		// creator wait for two seconds, which would slow down each scenario.
+		// The agent's chart contains these. After the first object of a new definition is created, an API server makes
+		// its creator wait for two seconds, which would slow down each scenario.
 		options.CRDs = []fs.FS{charts.AgentCRDs}
 	}
 	return options
@@ -140,7 +140,7 @@ func (f *Fleet) start(c Command) (*Process, error) {
 	return c.Start()
 }
 
-// environment returns the variables that programs get in addition to those of this process.
+// environment returns the variables that programs get in addition to the environment of this process.
 func (f *Fleet) environment() []string {
 	if f.options.Measured {
 		return nil

@@ -22,8 +22,8 @@ const (
 	bytesASecond = 1_000_000 / 8
 )
 
-// Proxy is a link on this machine. It stands in for the registry of an agent, or for the API server of a program, and
-// forwards data piece by piece.
+// Proxy is a link on this machine. It replaces the registry of an agent, or the API server of a program, and forwards
+// data piece by piece.
 //
 // A cut link keeps the data until it is healed, as TCP does with packets that it sends again. The agent gets no answer
 // from the registry, and its requests fail only after its own timeout.

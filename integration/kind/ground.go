@@ -27,10 +27,11 @@ type Options struct {
 	Progress io.Writer
 	// Apart are the air-gapped runtimes, whose clusters have a separate network without a route to the registry.
 	Apart []string
-	// ModuleAccounts are the ServiceAccounts in kyma-system for the modules of each runtime. The agent of such a runtime
-	// has only the rights of its own work. Other runtimes have the chart's defaults.
+	// ModuleAccounts are the ServiceAccounts in kyma-system for the modules of each runtime. The agent of such a
+	// runtime has only the rights of its own work. Other runtimes have the chart's defaults.
 	ModuleAccounts map[string]string
-	// Release is a folder that make release wrote, whose charts and images are installed. Empty: those of the checkout.
+	// Release is a folder that make release wrote, whose charts and images are installed. If it is empty, the charts
+	// and images of the checkout are installed.
 	Release string
 }
 

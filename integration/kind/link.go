@@ -11,7 +11,7 @@ import (
 // and tc.
 type link struct{ cluster *cluster }
 
-// chain contains the rules of this package, separate from those of kube-proxy.
+// chain contains the rules of this package, separate from the rules of kube-proxy.
 const chain = "KYMA-PULL-LINK"
 
 // Cut drops every packet to the registry.
@@ -32,7 +32,7 @@ func (l *link) Impair(ctx context.Context) (string, error) {
 	return "iptables statistic 20%, " + slowed, err
 }
 
-// slow delays packets. If the kernel has no netem, it limits the rate to that of a modem.
+// slow delays packets. If the kernel has no netem, it limits the rate to the speed of a modem.
 func (l *link) slow(ctx context.Context) (string, error) {
 	_, err := l.cluster.inNode(ctx, "tc", "qdisc", "replace", "dev", "eth0", "root", "netem", "delay", "100ms", "20ms")
 	if err == nil {

@@ -54,7 +54,7 @@ var everything = []made{
 func hasPrefix(name string) bool { return strings.HasPrefix(name, prefix) }
 func isImage(name string) bool   { return slices.Contains(madeImages(), name) }
 
-// sweep removes every container, volume, network and image of this package, also those of a run that was killed.
+// sweep removes every container, volume, network and image of this package, also after a run that was killed.
 func sweep(ctx context.Context) error {
 	var problems []error
 	for _, m := range everything {

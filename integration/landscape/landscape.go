@@ -42,7 +42,7 @@ func ManifestName(kyma, module string) string {
 }
 
 // Kyma returns lifecycle-manager's Kyma in the control plane with its status, as recorded for these modules. Its status
-// is written apart.
+// is written in a separate request.
 func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	if err := recorded("kcp", "Kyma", RecordedKyma, kyma); err != nil {
@@ -156,7 +156,7 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	return installed, nil
 }
 
-// marks returns the labels or annotations of an object with those of a recorded object of module scaler.
+// marks returns the labels or annotations of an object, and of a recorded object of module scaler.
 func marks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own

@@ -1,6 +1,6 @@
-// Package lifecyclemanager runs Kyma's lifecycle-manager beside a control plane of this machine, to record what it
-// writes and to test takeovers against it. Its input is a program that hack/lifecyclemanager builds; the package has
-// no part of lifecycle-manager.
+// Package lifecyclemanager runs Kyma's lifecycle-manager with a control plane on this machine, to record what it writes
+// and to test takeovers against it. Its input is a program that hack/lifecyclemanager builds; the package has no part
+// of lifecycle-manager.
 //
 // It runs without Istio and cert-manager: prerequisites.yaml has their definitions, and Prepare and AddRuntime write
 // the Secrets that they would make.

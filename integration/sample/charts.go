@@ -117,7 +117,7 @@ spec:
       - {name: manager, image: example.org/overlay}
 `
 
-// Tar packs files, given as names and contents in turn, in a way that gives the same bytes each time.
+// Tar packs files into the same bytes each time. The arguments are a name and its content, alternately.
 func Tar(files ...string) []byte {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)

@@ -132,7 +132,7 @@ func (a *attempt) install(ctx context.Context) error {
 	return err
 }
 
-// runtime returns a runtime that requests the module and belongs to a wave: a new one, or that of the given fleet.
+// runtime returns a runtime that requests the module and belongs to a wave: a new one, or a runtime of the given fleet.
 func (a *attempt) runtime(ctx context.Context, i int, wave string) (*fleet.Runtime, error) {
 	if a.options.Fleet == nil {
 		kyma := fleet.NewKyma(wave, channel, a.module.name)

@@ -2,7 +2,7 @@
 // measurements and the time; output is the state of each check, which is small enough for a report.
 //
 // A measurement is a success, a failure or unknown. SuccessThreshold successes in a row make a check Passed, and
-// FailureThreshold failures in a row make it Failed for good. In all other cases a check is Inconclusive. Unknown
+// FailureThreshold failures in a row make it Failed permanently. In all other cases a check is Inconclusive. Unknown
 // measurements end a row of either kind, so missing data never passes a check and never fails it.
 //
 // Package probe takes the measurements.

@@ -11,7 +11,7 @@ import (
 // outputFormats is the annotation of flag -o that lists its formats.
 const outputFormats = "kyma-pull.dev/formats"
 
-// OutputFlag adds -o. more lists formats in addition to those of Print.
+// OutputFlag adds -o. more lists formats in addition to the formats of Print.
 func OutputFlag(flags *pflag.FlagSet, into *string, more ...string) {
 	formats := append([]string{"table", "json", "yaml"}, more...)
 	last := len(formats) - 1

@@ -18,8 +18,8 @@ import (
 type Election struct {
 	// Lease is the time that other replicas wait before they acquire a lease that its holder stopped renewing.
 	Lease time.Duration
-	// Renew is the time that the holder retries a failed renewal before its process exits. It can be longer than Lease: an
-	// expired lease blocks all writes of its former holder, and the process continues if no other one acquired it.
+	// Renew is the time that the holder retries a failed renewal before its process exits. It can be longer than Lease:
+	// an expired lease blocks all writes of its former holder, and the process continues if no other one acquired it.
 	Renew time.Duration
 	// Retry is the time between two attempts to acquire a lease, or to repeat a failed renewal.
 	Retry time.Duration
@@ -227,7 +227,7 @@ func (l *Lease) age() time.Duration {
 
 // Held returns nil while no other process can hold the lease. A process that was suspended or cut off from the API
 // server does not notice immediately that it lost the lease. It must call Held before it writes to a server that
-// accepts two writers, such as a registry. A nil Lease stands for no leader election, and is always held.
+// accepts two writers, such as a registry. A nil Lease means no leader election, and is always held.
 func (l *Lease) Held() error {
 	if l != nil && l.age() > l.election.Lease-inFlight {
 		return errExpired

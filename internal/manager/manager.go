@@ -1,5 +1,5 @@
 // Package manager runs the controllers of both programs: the flags of `run` for the API server, leader election,
-// metrics, probes and events, named like those of Flux's controllers, and the resulting manager.
+// metrics, probes and events, with the names that Flux's controllers use, and the resulting manager.
 package manager
 
 import (

@@ -68,7 +68,7 @@ func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(c
 func obstacle(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		return "the program's ServiceAccount lacks a permission, compare its roles with those of the chart"
+		return "the program's ServiceAccount lacks a permission, compare its roles with the roles of the chart"
 	case apierrors.IsUnauthorized(err):
 		return "the API server rejects the program's credentials"
 	default:

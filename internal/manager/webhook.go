@@ -38,7 +38,7 @@ const (
 
 func (w *webhook) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&w.address, "events-addr", "",
-		"URL to which events are also posted, such as that of Flux's notification-controller")
+		"URL to which events are also posted, such as the URL of Flux's notification-controller")
 	flags.StringVar(&w.severity, "events-severity", severityInfo, "info: all events are posted; error: only Warnings")
 	flags.StringSliceVar(&w.reasons, "events-reasons", nil,
 		"reasons of the events to post, separated by commas, such as RolloutStopped,RuntimeSilent; default: all")

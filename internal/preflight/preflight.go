@@ -22,7 +22,7 @@ type Result string
 // Results of a check.
 const (
 	Passed Result = "Passed"
-	// Warning does not stop the program now, but an operator should look at it.
+	// Warning does not stop the program now, but an operator should check it.
 	Warning Result = "Warning"
 	// Failed stops the program from working.
 	Failed Result = "Failed"

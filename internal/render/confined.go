@@ -74,7 +74,8 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 	if len(in.Content) > bundle.MaxLayerBytes {
 		return nil, in.named(fmt.Errorf("content of %d bytes, at most %d", len(in.Content), bundle.MaxLayerBytes))
 	}
-	// The child's CPU time is limited to that of several cores. The child then ends even if this process stops or dies.
+	// The child's CPU time is limited to the time of several cores. The child then ends even if this process stops or
+	// dies.
 	question, err := json.Marshal(limits{c.MemoryBytes, uint64(c.Timeout/time.Second)*4 + 1})
 	if err != nil {
 		return nil, err

@@ -172,8 +172,8 @@ func (u usage) unsorted() bool {
 	return false
 }
 
-// of returns the functions that a file uses, directly or by other templates, or those of the whole chart if that is
-// unclear.
+// of returns the functions that a file uses, directly or by other templates, or the functions of the whole chart if
+// that is unclear.
 func (u usage) of(name string) string {
 	seen := map[string]bool{}
 	var calls []string

@@ -107,7 +107,7 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 			return nil, fmt.Errorf("tar: %w", err)
 		}
 		name := path.Clean(header.Name)
-		// macOS puts a file's attributes beside it, under the file's own extension.
+		// macOS puts a file's attributes into another file with the same extension.
 		if !isFile || strings.HasPrefix(path.Base(name), "._") || !wanted(name) {
 			continue
 		}

@@ -40,7 +40,7 @@ const (
 	// headerTimeout bounds the header of a request and the handshake of TLS.
 	headerTimeout = 3 * time.Second
 	// idleTimeout is longer than clients in Go keep connections: a server that closes one first may do so while a
-	// request is on its way.
+	// request is in flight.
 	idleTimeout = 2 * time.Minute
 	// shutdownTimeout bounds the wait for requests when the program ends.
 	shutdownTimeout = 5 * time.Second

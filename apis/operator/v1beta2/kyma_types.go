@@ -252,7 +252,7 @@ type RuntimeStatus struct {
 }
 
 // RuntimeReasons are the reasons behind the conditions and module states of a Kyma. A field is unset while its
-// condition is True. The value Other stands for a problem without a reason of its own.
+// condition is True. The value Other means that no specific reason exists for the problem.
 type RuntimeReasons struct {
 	// Publish is the cause of the reason PublishFailed of condition Ready: why no newer bundle could be published.
 	// +optional

@@ -1,4 +1,4 @@
-// Command flux measures the agent beside Flux's source-controller and kustomize-controller: each installs the same
+// Command flux measures the agent next to Flux's source-controller and kustomize-controller: each installs the same
 // applications into a cluster of its own. It prints a table that it also leaves in bench/, with the figures as JSON,
 // beside those of the run before.
 package main
@@ -43,7 +43,7 @@ func main() {
 	flag.DurationVar(&o.Idle, "idle", time.Minute, "how long idle programs are measured")
 	flag.StringVar(&o.Only, "only", "", "measure one side alone, ours or flux, and write no table")
 	flag.StringVar(&o.Profiles, "profiles", "",
-		"folder for CPU profiles of the agent; its figures are then those of a program that is profiled")
+		"folder for CPU profiles of the agent; its figures then include the cost of profiling")
 	flag.Parse()
 	log.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

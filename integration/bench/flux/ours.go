@@ -167,7 +167,7 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 		if err := k8sruntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, manifest); err != nil {
 			return false
 		}
-		// The state alone may be that of the version before.
+		// The state can still belong to the previous version.
 		ready := meta.FindStatusCondition(manifest.Status.Conditions, v1beta2.ConditionReady)
 		return manifest.Spec.Version == version && manifest.Status.State == v1beta2.StateReady &&
 			ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == manifest.Generation

@@ -16,7 +16,7 @@ import (
 // profiled is the duration of a profile.
 const profiled = 30 * time.Second
 
-// profile takes a CPU profile of a stage from now on, if profiles are requested and served. It runs beside the stage,
+// profile takes a CPU profile of a stage from now on, if profiles are requested and served. It runs during the stage,
 // whose figures matter more, so that errors are only printed.
 func (b *bench) profile(ctx context.Context, stage string) {
 	address := b.profiles()

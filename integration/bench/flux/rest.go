@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
-// cpuOf is the CPU time of processes with that of the children which they have waited for.
+// cpuOf is the CPU time of processes and of the children that they have waited for.
 func cpuOf(pids ...int) (time.Duration, error) {
 	used, err := process.UsageOf(pids...)
 	return used.CPU + used.Children, err

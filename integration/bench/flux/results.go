@@ -125,7 +125,7 @@ func (u unit) text(value float64) string {
 	return fmt.Sprintf("%.0f", value)
 }
 
-// print writes the table, beside ratios of the run before.
+// print writes the table, with ratios to the previous run.
 func (r *results) print(out io.Writer, before *results) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d applications, measured at %s, version %s, %s, load %s.\n\n", r.Applications,
@@ -189,7 +189,7 @@ func (r *results) write(folder string, out io.Writer) error {
 		os.WriteFile(base+".json", append(data, '\n'), 0o644))
 }
 
-// readResults returns those of an earlier run, nil where there was none.
+// readResults returns the results of an earlier run, or nil without one.
 func readResults(path string) (*results, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

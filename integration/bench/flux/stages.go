@@ -37,8 +37,8 @@ type side interface {
 	ready(version string) func(*unstructured.Unstructured) bool
 	// report returns the state of the applications in a second place, empty if the product has none.
 	report(ctx context.Context) (string, error)
-	// ask has the programs look after some applications now, if they do not by themselves, and returns its own requests
-	// to the cluster.
+	// ask makes the programs reconcile some applications now, if they do not by themselves, and returns its own
+	// requests to the cluster.
 	ask(ctx context.Context, apps []int) (requests, error)
 	// revise releases the second version of every application, and returns the time when the programs were notified,
 	// and its own requests to the cluster. It calls before once all is released. Until before returns, no program can

@@ -151,7 +151,7 @@ func (t *theirs) ready(version string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// revise pushes another version of every application and asks Flux to look at them.
+// revise pushes another version of every application and asks Flux to reconcile them.
 func (t *theirs) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := t.push(ctx, second); err != nil {
 		return time.Time{}, requests{}, err

@@ -14,10 +14,10 @@ import (
 
 // Usage is the kernel's count for processes.
 type Usage struct {
-	// CPU is their own time, and Children that of the children which they have waited for.
+	// CPU is the CPU time of the processes, and Children is the CPU time of the children that they have waited for.
 	CPU, Children time.Duration
-	// Resident memory is Anonymous and File together, and Peak the most there was of it since the process started or since
-	// ResetPeak.
+	// Resident memory is Anonymous and File together, and Peak the most there was of it since the process started or
+	// since ResetPeak.
 	Resident, Anonymous, File, Peak int64
 }
 

@@ -3,7 +3,7 @@
 // without a cluster. Times on a shared machine are noisy, so the command compares values of one run: pushes with a bare
 // loop of the same requests, and statuses with raw patches of the same Kymas.
 //
-// It prints a table and writes it to bench/fleet-N.md and bench/fleet-N.json, beside the figures of the previous run.
+// It prints a table and writes it to bench/fleet-N.md and bench/fleet-N.json, next to the figures of the previous run.
 package main
 
 import (
@@ -81,7 +81,7 @@ func parse(args []string) (commandLine, error) {
 	flags.Int64Var(&limit, "memory-limit", 500, "MiB that the publisher gets in the stage memory-limit")
 	flags.IntVar(&c.Seen, "seen", 10000, "runtimes that the stage status has, up to 99,999; those beyond -n are copies")
 	flags.StringVar(&publisher, "publisher-flags", "",
-		"flags for `kcp-publisher run` beside its defaults, separated by spaces")
+		"flags for `kcp-publisher run` in addition to its defaults, separated by spaces")
 	flags.StringVar(&c.Profiles, "profiles", "",
 		"folder for profiles of each stage: CPU of publisher, registry and API server, and the publisher's heap")
 	flags.StringVar(&c.Out, "out", "bench", "folder of the results")

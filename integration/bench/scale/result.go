@@ -115,7 +115,7 @@ func (r *results) last(f figure) *figure {
 	return nil
 }
 
-// write prints the table and writes it with the figures to a folder, beside those of the previous run.
+// write prints the table and writes it with the figures to a folder, next to the figures of the previous run.
 func (r *results) write(folder string, out io.Writer) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

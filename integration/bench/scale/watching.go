@@ -59,7 +59,7 @@ func matches(m *dto.Metric, labels map[string]string) bool {
 	return true
 }
 
-// writes counts changing requests by "VERB resource", without those of leases, which every leader renews.
+// writes counts changing requests by "VERB resource", without writes to leases, which every leader renews.
 type writes map[string]float64
 
 func (w *world) writes(ctx context.Context) (writes, error) {

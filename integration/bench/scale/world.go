@@ -63,7 +63,8 @@ type world struct {
 	agents        *agents
 	version       int  // of the promoted module
 	pending       bool // a promotion was pushed that agents do not know yet
-	// promoted is the duration of its stage's promotion, 0 if it was not measured, and statuses that of its reports.
+	// promoted is the duration of its stage's promotion, 0 if it was not measured. statuses is the duration until all
+	// reports were recorded.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // of publisher and registry
 	mounts             int64         // blobs mounted per bundle of a promotion

@@ -1,5 +1,4 @@
-// Command nodes prints the name of a node image that is at hand when it ends. It fails where no image can be pulled or
-// made.
+// Command nodes prepares a node image and prints its name. It fails where no image can be pulled or made.
 package main
 
 import (

@@ -14,7 +14,7 @@ import (
 const (
 	// maxCost limits the evaluation of an expression. Kubernetes allows the same for one expression of a schema.
 	maxCost = 1_000_000
-	// interruptEvery is the number of steps of a loop between two looks at the timeout.
+	// interruptEvery is the number of steps of a loop between two checks of the timeout.
 	interruptEvery = 100
 )
 

@@ -33,9 +33,9 @@ const (
 	LabelCheck = v1beta2.Group + "/check"
 	// jobLifetime is the time after which Kubernetes deletes a Job that the agent could not delete.
 	jobLifetime = 5 * time.Minute
-	// jobLook is the time between two looks at a running Job, and jobCleanup limits its deletion.
-	jobLook    = time.Second
-	jobCleanup = 10 * time.Second
+	// jobReadInterval is the time between two reads of a running Job, and jobCleanup limits its deletion.
+	jobReadInterval = time.Second
+	jobCleanup      = 10 * time.Second
 	// maxJobPods limits the Pods of a Job.
 	maxJobPods = 10
 	// maxLogBytes limits the log that is read of a failed Pod, and logLines its lines.
@@ -80,7 +80,7 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 		select {
 		case <-ctx.Done():
 			return m, ctx.Err()
-		case <-time.After(jobLook):
+		case <-time.After(jobReadInterval):
 		}
 		if err := p.cluster.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
 			return m, err
@@ -137,7 +137,7 @@ func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(jobLook / 5):
+		case <-time.After(jobReadInterval / 5):
 		}
 		fresh.DeepCopyInto(job)
 		err = p.cluster.Create(ctx, job)

@@ -132,7 +132,8 @@ func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []
 	return shipped, err
 }
 
-// measureAll measures the checks in turn until each has a result. The error names those that are not Passed.
+// measureAll measures the checks one after the other until each has a result. The error names the checks that are not
+// Passed.
 func (f *checkModuleFlags) measureAll(
 	ctx context.Context, out io.Writer, definitions []checks.Definition,
 	measure func(context.Context, checks.Definition, string) checks.Measurement,

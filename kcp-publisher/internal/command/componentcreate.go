@@ -42,7 +42,7 @@ func newComponentCreate() *cobra.Command {
 		Args: cli.Exactly(1, "NAME:VERSION"),
 		Long: "create packages a Helm chart, a kustomization or a folder of manifests as an OCM component version, " +
 			"and writes it to a registry or archive.\n" +
-			"Images in plain manifests become its resources; list those of charts and kustomizations with --image. " +
+			"Images in plain manifests become its resources; list the images of charts and kustomizations with --image. " +
 			"create renders the content\n" +
 			"as the agents do, and fails if they would refuse it. The same files create the same component, so the " +
 			"command can be repeated. It refuses to\n" +

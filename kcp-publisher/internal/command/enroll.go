@@ -41,7 +41,7 @@ func newEnroll() *cobra.Command {
 	f := &enrollFlags{}
 	cmd := &cobra.Command{
 		Use:   "enroll [RUNTIME-ID]...",
-		Short: "print the bootstrap Secret for a runtime's agent, or write those of several",
+		Short: "print the bootstrap Secret for a runtime's agent, or write the Secrets of several runtimes",
 		Long: "enroll prints a Secret with a token that lets the runtime's agent introduce its key. The token counts " +
 			"for one Kyma: --kyma, or else the\n" +
 			"Kyma " + defaultNamespace +

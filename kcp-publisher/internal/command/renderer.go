@@ -23,7 +23,7 @@ func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 		"renderer",
 		"",
 		when+"path of the skr-agent program that renders modules to find their images; default: skr-agent "+
-			"beside this program or in $PATH; none: include only listed images",
+			"next to this program or in $PATH; none: include only listed images",
 	)
 	flags.StringVar(&f.kubernetes, "kubernetes-version", "",
 		when+"render charts for this version, such as v1.36.3; default: the version that each runtime reported")

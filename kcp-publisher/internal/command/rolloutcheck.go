@@ -79,7 +79,7 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	}
 	f.addSource(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.wave, "wave", "", "use the checks of this wave; default: those of all waves of the policy")
+	flags.StringVar(&f.wave, "wave", "", "use the checks of this wave; default: the checks of all waves of the policy")
 	flags.StringSliceVar(&f.names, "check", nil, "name of a check to measure; default: all; may be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "time to wait for the result; 0: do not wait")
 	flags.BoolVar(&f.last, "last", false, "show the result in the runtime's latest report, without a new request")
@@ -180,8 +180,8 @@ func modulesOf(kyma *v1beta2.Kyma) []string {
 	return names
 }
 
-// checksOf returns the checks of a policy, sorted by name: those of one wave, or of all waves. The error names a wave
-// or check that does not exist, and a check that waves define differently.
+// checksOf returns the checks of a policy, sorted by name: the checks of one wave, or of all waves. The error names a
+// wave or check that does not exist, and a check that waves define differently.
 func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet.Check, error) {
 	var all []fleet.Check
 	known, where := wave == "", "RolloutPolicy "+policy.Name

@@ -79,7 +79,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "",
 		"namespace of the Secrets for runtimes; default: no Secrets are read")
 	flags.StringVar(&f.signaturesNamespace, "signature-keys-namespace", "",
-		"namespace of the Secrets with public keys for --signature-policy; default: that of the Kymas")
+		"namespace of the Secrets with public keys for --signature-policy; default: the namespace of the Kymas")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	f.components.add(flags)
 	f.settings.add(flags)

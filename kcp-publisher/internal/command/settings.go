@@ -60,7 +60,7 @@ func (f *settingsFlags) add(flags *pflag.FlagSet) {
 		"HOST/PATH that the fleet's registry moves to: agents also look for bundles there, and use the location of "+
 			"their newest bundle")
 	flags.StringVar(&f.nextCA, "next-registry-ca", "",
-		"CA certificates (PEM file) that agents trust for registries, in addition to those of their installation")
+		"CA certificates (PEM file) that agents trust for registries, in addition to the CA of their installation")
 	flags.StringArrayVar(&f.imagePaths, "image-path", nil,
 		"KIND.GROUP=FIELD: field of custom resources that contains images, such as "+
 			"Keda.operator.kyma-project.io=spec.images.*; can be repeated")

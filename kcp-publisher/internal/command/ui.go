@@ -228,7 +228,7 @@ func (f *uiFlags) readFirst(
 	return nil
 }
 
-// assess returns fleet.Look with the state that is not watched: the expiry of the root of trust, the reason why
+// assess returns fleet.Assess with the state that is not watched: the expiry of the root of trust, the reason why
 // publishing is held, and the promotion trains. The function must be called from one goroutine.
 func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root

@@ -68,9 +68,9 @@ func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message str
 		if p.status.Published != nil {
 			return plan.Finalizable(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())
 		}
-		return plan.FinalizableUntold(p.kyma)
+		return plan.FinalizableUnnotified(p.kyma)
 	case reconcile.Unreachable: // a deleted Kyma of a gone runtime needs no registry
-		return plan.FinalizableUntold(p.kyma)
+		return plan.FinalizableUnnotified(p.kyma)
 	}
 	return "", ""
 }

@@ -43,7 +43,7 @@ var (
 	})
 	registryFailing = measure.Gauge(measure.Definition{
 		Name:   "kyma_pull_publisher_registry_failing_runtimes",
-		Help:   "Runtimes whose registry requests fail while those of others succeed.",
+		Help:   "Runtimes whose registry requests fail while the requests of other runtimes succeed.",
 		Leader: true,
 	})
 	rootExpiry = measure.Gauge(measure.Definition{
@@ -68,7 +68,7 @@ var ObserveRegistry = measure.Requests(measure.Definition{
 		"error without a response.",
 })
 
-// otherReason stands for unknown reasons. Runtimes report reasons as free text, so their number is unlimited.
+// otherReason replaces unknown reasons. Runtimes report reasons as free text, so their number is unlimited.
 const otherReason refusal.Reason = "(other)"
 
 // publishToAppliedBuckets range from a notified runtime to one that was off overnight.

@@ -61,8 +61,8 @@ func (k *Kymas) claim(ctx context.Context, p *pass) error {
 	return refused
 }
 
-// challenge asks for the newest report, and accepts it if it has a token for this Kyma that is newer than those of all
-// others. The report is not remembered: it counts for this decision alone. A registry that does not answer decides
+// challenge asks for the newest report, and accepts it if it has a token for this Kyma that is newer than the tokens of
+// all others. The report is not remembered: it counts for this decision alone. A registry that does not answer decides
 // nothing.
 func (k *Kymas) challenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	from := p.rules.Challenger(p.kyma, all, tokens, k.Now())

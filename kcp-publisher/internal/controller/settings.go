@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// enforcedFor is the time that the admission policy counts as in force after a probe, and unenforcedFor the time that
-	// it counts as missing.
+	// enforcedFor is the time that the admission policy counts as in force after a successful probe. unenforcedFor is
+	// the time that it counts as missing after a failed probe.
 	enforcedFor   = 5 * time.Minute
 	unenforcedFor = 10 * time.Second
 	// policySettles is the time after the first probe while a missing policy is an error. The API server applies a new

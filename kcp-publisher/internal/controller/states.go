@@ -86,8 +86,8 @@ type part struct {
 }
 
 const (
-	// otherModules stands for modules and versions outside the catalog. Runtimes report their names, so their number is
-	// unlimited. unknownVersion stands for an unreported version.
+	// otherModules replaces modules and versions outside the catalog. Runtimes report their names, so their number is
+	// unlimited. unknownVersion replaces an unreported version.
 	otherModules   = "(other)"
 	unknownVersion = "(unknown)"
 )
@@ -267,7 +267,7 @@ func newestReport(r *fleetstate.Runtime) time.Time {
 	return at
 }
 
-// older returns the older of two times. Zero stands for none.
+// older returns the older of two times. Zero means no time.
 func older(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

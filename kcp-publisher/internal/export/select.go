@@ -1,7 +1,7 @@
 // Package export selects the contents of a file that is carried to runtimes. It takes runtime IDs and returns a layout
-// of named blobs with a table of contents. It leaves out blobs that the runtimes already have.
-// It only reads registries, with one exception: it stores the signed list of images beside the bundles, so that a
-// repeated export returns the same file.
+// of named blobs with a table of contents. It leaves out blobs that the runtimes already have. It only reads
+// registries, with one exception: it stores the signed list of images next to the bundles, so that a repeated export
+// returns the same file.
 package export
 
 import (

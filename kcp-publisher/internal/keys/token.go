@@ -76,7 +76,7 @@ func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err
 			return err
 		}
 		secrets, what := trust.TokenSecrets{fresh, current},
-			"derives tokens and passwords; those of the previous secret are valid until the next rotation"
+			"derives tokens and passwords; tokens and passwords of the previous secret are valid until the next rotation"
 		if dropOld {
 			secrets, what = secrets[:1], "derives tokens and passwords; all earlier ones are refused"
 		}

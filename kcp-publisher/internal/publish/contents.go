@@ -47,7 +47,7 @@ type contentRules struct {
 	root  int64
 }
 
-// maxContentsBytes limits the remembered contents, and those of whole requests.
+// maxContentsBytes limits the remembered contents, and the contents of whole requests.
 const maxContentsBytes = 32 << 20
 
 // neededContents are the contents of all components for a request. Their id distinguishes different contents.

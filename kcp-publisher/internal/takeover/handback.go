@@ -18,7 +18,7 @@ import (
 type Handback struct {
 	// Modules are the entries of status.modules that lifecycle-manager continues with: one for each of its Manifests
 	// except mandatory ones, and one for each module that was added since. An entry without a version, or a Manifest
-	// without an entry, stops lifecycle-manager for good.
+	// without an entry, stops lifecycle-manager permanently.
 	//
 	// Source: lifecycle-manager c5b83f1b, pkg/templatelookup/regular.go, internal/service/manifest/orphan.
 	Modules []v1beta2.ModuleStatus

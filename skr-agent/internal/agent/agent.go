@@ -46,7 +46,7 @@ import (
 // Options configure an Agent.
 type Options struct {
 	Runtime string
-	// Instance is a nonce of this process, empty to look for no second agent with the same key.
+	// Instance is a nonce of this process, empty to not search for a second agent with the same key.
 	Instance string
 	Version  string
 	// KubernetesVersion and ClusterUID are the runtime's.
@@ -97,8 +97,8 @@ type Agent struct {
 	// notified requests a poll before nextPoll, and notify starts a round for it.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// logged contains the last log line per subject, waiting that of upgrades that wait for a maintenance window, by
-	// module, and notImported that of failed imports, by file.
+	// logged contains the last log line per subject. waiting contains the last log line about upgrades that wait for a
+	// maintenance window, by module. notImported contains the last log line about failed imports, by file.
 	logged, waiting, notImported logonce.Memo
 	delivery                     delivery
 	twins                        twins
@@ -282,7 +282,7 @@ func (a *Agent) reportInterval() time.Duration {
 	return cmp.Or(settingsOf(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
 }
 
-// poll looks in the registry for a newer bundle and for content that was missing.
+// poll checks the registry for a newer bundle and for missing content.
 func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	if a.Folder != nil {
 		a.importFiles(ctx, log)

@@ -141,8 +141,8 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf returns the digests that a Manifest refers to: those of its spec, and those of the applied version, which
-// stays while the spec is refused.
+// contentOf returns the digests that a Manifest refers to: the digests of its spec, and the digests of the applied
+// version, which stays while the spec is refused.
 func contentOf(m *v1beta2.Manifest) []digest.Digest {
 	versions := []v1beta2.AppliedVersion{m.Wanted()}
 	if applied := m.Applied(); applied != nil {

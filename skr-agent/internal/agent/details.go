@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// detailsInterval is the time between two looks at a module whose state has not changed: each can send a report.
+	// detailsInterval is the time between two reads of a module whose state has not changed: each can send a report.
 	detailsInterval = 5 * time.Minute
 	// detailsTimeout limits the time for details in one round, and maxInspected the modules.
 	detailsTimeout = 15 * time.Second
@@ -56,7 +56,7 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 	return all
 }
 
-// after returns the details after another look. Equal details keep their time, so that they cause no report.
+// after returns the details after another read. Equal details keep their time, so that they cause no report.
 func (k inspected) after(of string, now time.Time, details *bundle.ModuleDetails) inspected {
 	if k.details != nil {
 		same := *details

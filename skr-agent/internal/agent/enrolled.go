@@ -10,9 +10,9 @@ import (
 const BootstrapSecret = "skr-agent-bootstrap"
 
 // enrolledAgain starts the agent again if an operator applied another bootstrap Secret: location, credentials, root of
-// trust and token are the ones that the agent started with. It looks once a watch reported a change, and at the first
-// round, because the Secret can change while another agent leads. An invalid Secret is logged, and the former one stays
-// in force.
+// trust and token are the ones that the agent started with. It checks the Secret after a watch reported a change, and
+// at the first round, because the Secret can change while another agent leads. An invalid Secret is logged, and the
+// former one stays in force.
 func (a *Agent) enrolledAgain(ctx context.Context, log logr.Logger, first bool) bool {
 	if changed := a.enrolled.Swap(false); a.Enrolled == nil || !changed && !first {
 		return false

@@ -64,7 +64,7 @@ func newCheck() *cobra.Command {
 			", the rights of the chart's RBAC, CRDs, a registry\n" +
 			"with a bundle that the agent would accept, and a correct clock. It changes nothing, except that " +
 			"--registry-write pushes an empty blob.\n\n" +
-			"The rights are those of the user who runs it. To check those of the agent, add --as " +
+			"It checks the rights of the user who runs it. To check the rights of the agent, add --as " +
 			"system:serviceaccount:kyma-system:skr-agent.\n\n" +
 			"The exit code is 1 if a check failed, and 0 otherwise; warnings do not count.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd) },

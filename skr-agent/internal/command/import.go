@@ -65,7 +65,7 @@ func newImport() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
-	flags.StringVar(&trustFile, "trust", "", "pinned root of trust; default: that of the first import")
+	flags.StringVar(&trustFile, "trust", "", "pinned root of trust; default: the root of the first import")
 	flags.DurationVar(&skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	cli.OutputFlag(flags, &format)
 	registry.AddFlags(flags)

@@ -111,7 +111,7 @@ func verifyAt(
 	return opened.Bundle, trusted.Root, err
 }
 
-// location is the location of a reference. place is nil if it is not that of a fleet.
+// location is the location of a reference. place is nil if it is not the location of a fleet.
 type location struct {
 	place      store.Store
 	repository store.Reader

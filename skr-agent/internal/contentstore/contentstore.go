@@ -78,8 +78,8 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 		}
 	}
 	if len(parts) > 0 {
-		// Delete the index first, so that the blob counts as missing until the new index is written. Delete the chunks too,
-		// because an exhausted quota refuses to overwrite them.
+		// Delete the index first, so that the blob counts as missing until the new index is written. Delete the chunks
+		// too, because an exhausted quota refuses to overwrite them.
 		if err := s.drop(ctx, namesOf(d, parts)...); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
@@ -146,7 +146,7 @@ func (s *Store) put(
 	return add(describe(s.secret(d, indexName(d), roleIndex, nil)))
 }
 
-// Load returns a verified blob. The error is ErrMissing, ErrBroken, or that of the API server.
+// Load returns a verified blob. The error is ErrMissing, ErrBroken, or the error of the API server.
 func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("load content %q: %w", d, err)
@@ -277,7 +277,7 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 }
 
 // Prune deletes all blobs except those to keep, and leftovers of interrupted writes. The blobs to keep must include
-// those of concurrent Puts. It returns the number of deleted blobs.
+// blobs of concurrent Puts. It returns the number of deleted blobs.
 func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {
 	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {

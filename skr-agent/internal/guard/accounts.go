@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Accounts selects the ServiceAccount that installs each module. The runtime's operator sets it; a bundle, and thus
-// a publisher, cannot. The zero value selects the agent's own rights for all modules.
+// Accounts selects the ServiceAccount that installs each module. The runtime's operator sets it; a bundle, and
+// therefore a publisher, cannot. The zero value selects the agent's own rights for all modules.
 type Accounts struct {
 	others   string            // user name for modules that are not listed; empty: the agent's own
 	byModule map[string]string // the same by module

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// cutsOff finds network policies with precedence over those of Kubernetes. They could cut the agent off from the API
-// server and the registry, although the chart's own NetworkPolicy allows both. NetworkPolicies of Kubernetes only
-// add to each other, and are not refused.
+// cutsOff finds network policies with precedence over the network policies of Kubernetes. They could disconnect the
+// agent from the API server and the registry, although the chart's own NetworkPolicy allows both. NetworkPolicies of
+// Kubernetes only add to each other, and are not refused.
 func cutsOff(o *unstructured.Unstructured, home string) string {
 	const fix = "could cut off the agent, and overrides its own NetworkPolicy: "
 	k := KeyOf(o)

@@ -18,9 +18,9 @@ var (
 	secretNamespace = regexp.MustCompile(`(?i)secret-?namespace$`)
 )
 
-// secretIn returns a Secret of the agent that a field names; empty if none does. It walks through all fields instead
-// of those of known kinds, so that a volume type of a later Kubernetes counts as well. References without a
-// namespace are read in the given one.
+// secretIn returns a Secret of the agent that a field names; empty if none does. It walks through all fields instead of
+// objects of known kinds, so that a volume type of a later Kubernetes counts as well. References without a namespace
+// are read in the given one.
 func secretIn(value any, namespace, home string) string {
 	switch v := value.(type) {
 	case map[string]any:

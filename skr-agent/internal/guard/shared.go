@@ -26,9 +26,8 @@ var foreignLabels = []string{
 }
 
 // NameAndLabels returns the part of a shared namespace that is applied for a module: its name and its labels, except
-// those of deployment tools. Everything else has an effect beyond the module: garbage collection deletes a namespace
-// whose owner is missing, a finalizer keeps it from being deleted, an annotation decides on which nodes all pods
-// run.
+// the ones of deployment tools. Everything else has an effect beyond the module: garbage collection deletes a namespace
+// whose owner is missing, a finalizer keeps it from being deleted, an annotation decides on which nodes all pods run.
 func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	kept := &unstructured.Unstructured{}
 	kept.SetAPIVersion(o.GetAPIVersion())

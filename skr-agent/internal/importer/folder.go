@@ -17,8 +17,8 @@ import (
 // Folder is a folder with exported files. One goroutine uses it, and never writes to it.
 type Folder struct {
 	Dir string
-	// seen contains the size and time of each file at the last scan, judged those of imported and refused files, and
-	// lacking the refused files that another file can complete.
+	// seen contains the size and time of each file at the last scan. judged contains the size and time of imported and
+	// refused files, and lacking the refused files that another file can complete.
 	seen, judged map[string]string
 	lacking      [][]string
 }

@@ -92,7 +92,7 @@ func (i *Installer) note(
 	return false, nil
 }
 
-// noteSignedAs keeps signatures of notes apart from all others by the same key.
+// noteSignedAs makes signatures of notes different from all other signatures by the same key.
 const noteSignedAs = "kyma-pull applied version v1\n"
 
 func noteMessage(m *v1beta2.Manifest, text string) string {

@@ -32,7 +32,7 @@ func gvkOf(r v1beta2.Resource) schema.GroupVersionKind {
 	return schema.GroupVersionKind(r.GroupVersionKind)
 }
 
-// reference is an object that stands for a resource in requests.
+// reference is an object that identifies a resource in requests.
 func reference(r v1beta2.Resource) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(gvkOf(r))

@@ -40,8 +40,8 @@ func (l listed) object(k key) (*metav1.PartialObjectMetadata, error) {
 	return all[k], nil
 }
 
-// list lists the kinds that have several of the objects. Kinds with many objects, and those that cannot be listed, are
-// left out.
+// list lists the kinds to which several of the given objects belong. It omits kinds that cannot be listed, and kinds
+// with many objects in the cluster.
 func (a *actor) list(ctx context.Context, objects []*unstructured.Unstructured) (listed, error) {
 	counts := map[listing]int{}
 	versions := map[listing]schema.GroupVersion{}

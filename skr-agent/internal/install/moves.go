@@ -125,7 +125,8 @@ func among(resources []v1beta2.Resource, wanted keys) []v1beta2.Resource {
 }
 
 // handOver splits objects that a Manifest drops: those that it may delete, and a text about those that other modules
-// take over. While the agent still writes the Manifests of a bundle, a module to come may take over any of them.
+// take over. While the agent is still writing the Manifests of a bundle, a module whose Manifest does not exist yet can
+// take over any of them.
 func (i *Installer) handOver(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
 ) (mine []v1beta2.Resource, waiting string, err error) {

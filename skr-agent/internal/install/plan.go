@@ -49,7 +49,7 @@ type plan struct {
 	// unlabeled is the agent's namespace if the plan has it without labels and it has none of the module's. It needs no
 	// apply.
 	unlabeled key
-	// absent are objects that did not exist when the plan was checked. They are created without another look.
+	// absent are objects that did not exist when the plan was checked. They are created without another read.
 	absent keys
 	// refused is the problem of objects of a first installation that the API server refuses. The others are applied.
 	refused *finding
@@ -232,9 +232,9 @@ func stageOf(o *unstructured.Unstructured) int {
 }
 
 // claimedByOther finds an object of the plan that another Manifest has already. Two owners would correct each other
-// forever, so the later one waits: the one that does not have the object yet, else the younger one. Objects that the
-// other Manifest gives up are returned with its mark; the plan takes them over. A default CR that another Manifest
-// names cannot be part of this content, but it belongs to that Manifest only once it was created.
+// forever, so the later one waits: the one that does not have the object yet, or the younger one if neither has it.
+// Objects that the other Manifest gives up are returned with its mark; the plan takes them over. A default CR that
+// another Manifest names cannot be part of this content, but it belongs to that Manifest only once it was created.
 func claimedByOther(
 	m *v1beta2.Manifest, p plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
 	givesUp func(*v1beta2.Manifest, key) (bool, error),

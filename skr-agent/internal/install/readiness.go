@@ -107,8 +107,8 @@ func judgeOne(s observation) (v1beta2.State, string) {
 	}
 }
 
-// checkedState returns the state that a module's own checks make of an object: all checks that map to a state have to
-// hold for it, and of several such states the gravest counts. None means that the module is on its way.
+// checkedState returns the state of an object by the module's own checks. A state applies if all checks that map to it
+// succeed, and the most severe of these states counts. None means that the module is still being installed.
 func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateCheck) (v1beta2.State, string) {
 	holds, seen := map[v1beta2.State]bool{}, map[v1beta2.State][]string{}
 	var all []string

@@ -76,7 +76,7 @@ func (i *Installer) noteRecreation(ctx context.Context, m *v1beta2.Manifest, uid
 	return nil
 }
 
-// wantedDigest stands for the version that a Manifest asks for.
+// wantedDigest identifies the version that a Manifest requests.
 func wantedDigest(m *v1beta2.Manifest) string {
 	text, err := json.Marshal(m.Wanted())
 	if err != nil {

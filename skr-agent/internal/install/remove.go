@@ -103,9 +103,9 @@ func (i *Installer) remove(ctx context.Context, m *v1beta2.Manifest) (outcome, e
 }
 
 // unblock continues a removal that waits for the default CR. If a webhook that the API server cannot call blocks its
-// deletion, the module's webhooks and policies are deleted first: their server may be gone for good. Otherwise the
-// module is kept up to date, because its operator may have finalizers to remove. Webhooks that were deleted once are
-// not applied again.
+// deletion, the module's webhooks and policies are deleted first: their server may never return. Otherwise the module
+// is kept up to date, because its operator may have finalizers to remove. Webhooks that were deleted once are not
+// applied again.
 func (i *Installer) unblock(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome, left leftBehind,
 ) error {
@@ -141,8 +141,8 @@ func (i *Installer) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, kno
 	return nil
 }
 
-// correctLeaving puts right the objects of a module on its way out that are not to go yet. After a restart of the agent
-// it compares all of them, and then those that watches saw change.
+// correctLeaving corrects drift of objects that stay until later in the removal of a module. After a restart of the
+// agent it compares all of them, and then those that watches saw change.
 func (i *Installer) correctLeaving(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stay []v1beta2.Resource,
 ) error {
@@ -254,8 +254,8 @@ func (l *leftBehind) add(r v1beta2.Resource, why string) {
 	l.objects, l.texts = append(l.objects, r), append(l.texts, keyOf(r).String()+why)
 }
 
-// stillHidden adds an object whose kind is not served to those that still exist, if it may be stored. An object goes
-// with its definition or APIService if the module has that too.
+// stillHidden counts an object whose kind is not served as existing if the API server may still store it. If the module
+// also contains the definition or APIService of the kind, the object is removed with it.
 func (i *Installer) stillHidden(ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, left *leftBehind) error {
 	defined := slices.ContainsFunc(m.Status.Synced, func(d v1beta2.Resource) bool {
 		gk := keyOf(d).GroupKind()

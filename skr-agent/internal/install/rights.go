@@ -22,7 +22,8 @@ import (
 //
 // Reviews are requests that a webhook for everything intercepts, in any namespace. If the API server cannot call such a
 // webhook, the rights are unknown: the module's condition Rights records the reason, and a dry run of all objects
-// decides instead. One dead webhook thus blocks neither the upgrades of other modules nor the version that removes it.
+// decides instead. One dead webhook therefore blocks neither the upgrades of other modules nor the version that removes
+// it.
 func (i *Installer) mayApply(ctx context.Context, m *v1beta2.Manifest, p plan) (rights, problem *finding, err error) {
 	a := i.actor(m)
 	if a.user == "" {

@@ -187,7 +187,7 @@ type memo struct {
 	ready map[key]string
 	// objects are objects that were not ready, and the default CR, as they were seen last; at most maxLooked.
 	objects map[key]*unstructured.Unstructured
-	// fresh are the API server's responses in this pass: they need no other look.
+	// fresh are the API server's responses in this pass: they need no other read.
 	fresh map[key]*unstructured.Unstructured
 	// settled are the objects that are as their content has them.
 	settled map[key]settled

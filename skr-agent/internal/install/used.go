@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
 )
 
-// UsedImages returns the images of a module's objects as an agent would apply them, with no cluster at hand: of APIs a
-// chart finds those that every cluster of the version serves. An error is one of the module but for render.ErrNotRun
-// and the context's.
+// UsedImages returns the images of a module's objects as an agent would apply them, without a cluster: of APIs a chart
+// finds those that every cluster of the version serves. An error is one of the module but for render.ErrNotRun and the
+// context's.
 func UsedImages(
 	ctx context.Context, q airgap.UsedQuestion,
 	rendered func(context.Context, render.Input) ([]*unstructured.Unstructured, error),

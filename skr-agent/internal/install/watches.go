@@ -28,13 +28,13 @@ import (
 )
 
 const (
-	// annotationFields stands, in the informers only, for the fields that are ours in an object.
+	// annotationFields lists the fields of an object that the agent owns. It exists only in the informers.
 	annotationFields = "kyma-pull.dev/fields"
-	// annotationAt stands, in the informers only, for the time of our last apply that changed the object.
+	// annotationAt is the time of the agent's last apply that changed the object. It exists only in the informers.
 	annotationAt = "kyma-pull.dev/applied-at"
 	// annotationDone is "true", in the informers only, on a Job that has completed.
 	annotationDone = "kyma-pull.dev/done"
-	// settle gathers the status changes of a starting workload into one look.
+	// settle gathers the status changes of a starting workload into one check.
 	settle = 250 * time.Millisecond
 )
 
@@ -98,7 +98,7 @@ func (w *watches) Start(ctx context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// ensure watches the kinds of the resources. It reports whether all watches are in place; one that is not stands back
+// ensure watches the kinds of the resources. It reports whether all watches are running; one that is not stands back
 // until its first list arrived, which takes some milliseconds, and is worth no waiting worker.
 func (w *watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error) {
 	inPlace = true

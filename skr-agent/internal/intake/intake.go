@@ -60,7 +60,7 @@ func (e *MissingError) Unwrap() error { return e.cause }
 // all installed and offered modules were released.
 //
 // The checks stop at the first failure, so no data is parsed before it is authenticated. A *MissingError contains all
-// missing documents of one kind. Any other error that is not a *refusal.Error is that of reading the source.
+// missing documents of one kind. Any other error that is not a *refusal.Error comes from reading the source.
 func Open(
 	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,
 ) (Opened, error) {

@@ -11,8 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// keepMetadata sets the labels and annotations of the bundle on an object, and removes earlier ones of the agent that
-// are not in the bundle. It keeps those that others set or changed, by the managed fields of the API server.
+// keepMetadata sets the labels and annotations of the bundle on an object, and removes labels and annotations that the
+// agent set earlier and that are not in the bundle anymore. It keeps all others. The managed fields of the API server
+// show which ones the agent set.
 func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
 	// It belongs to the admin, even if the agent wrote it.

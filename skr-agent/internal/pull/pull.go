@@ -178,7 +178,8 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 }
 
 // replaces reports whether an operator moved the runtime to another control plane after the accepted bundle: its root
-// of trust, sequences and time are of the one before. Installed modules stay until a bundle of the new one is accepted.
+// of trust, sequences and time belong to the previous control plane. Installed modules stay until a bundle of the new
+// control plane is accepted.
 func (p *Puller) replaces(accepted bundle.Accepted) bool {
 	return p.Replace && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
 }

@@ -42,9 +42,10 @@ func FormatOf(path string) Format {
 
 // Writer writes a common transport archive. It is safe for concurrent use.
 //
-// It writes blobs to a folder: that of an existing archive, where readers find them only through the index, or a new
-// one beside the path. Close publishes everything by one rename of the index, the new folder or the packed file. After
-// a crash the previous archive is intact; at most a folder ".<name>.*.partial" remains beside it and can be removed.
+// It writes blobs to a folder: the folder of an existing archive, where readers find blobs only through the index, or a
+// new folder next to the path. Close publishes everything by one rename of the index, the new folder or the packed
+// file. After a crash the previous archive is intact; at most a folder ".<name>.*.partial" remains next to it. It can
+// be removed.
 type Writer struct {
 	path    string
 	format  Format

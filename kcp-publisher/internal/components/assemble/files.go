@@ -27,9 +27,9 @@ type Files struct {
 	Type      string
 	MediaType string
 	Packed    []byte
-	// Values override those of a chart, as YAML; empty for none.
+	// Values override the values of a chart, as YAML. It is empty for none.
 	Values []byte
-	// Rendered is whether the objects and their images depend on the cluster, as those of charts do.
+	// Rendered is true if the objects and their images depend on the cluster, as in a chart.
 	Rendered bool
 }
 

@@ -2,7 +2,7 @@
 // the places of the contents.
 //
 // All data is limited and checked against its digest. A version whose manifest changed under the same name is an error
-// and never used silently. Content that runtimes cannot read at its place is stored beside their bundles.
+// and never used silently. Content that runtimes cannot read at its original location is stored next to their bundles.
 package component
 
 import (

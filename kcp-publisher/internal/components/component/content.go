@@ -283,8 +283,8 @@ func (r *Reader) artifact(
 	return found, r.means(c, resource, reference, d)
 }
 
-// splitReference returns the repository with its host, and the digest or otherwise the tag. A tag beside a digest is
-// ignored.
+// splitReference returns the repository with its host, and the digest or otherwise the tag. A tag in addition to a
+// digest is ignored.
 func splitReference(reference string) (name, version string, err error) {
 	name, pinned, isPinned := strings.Cut(strings.TrimPrefix(reference, "oci://"), "@")
 	if i := strings.LastIndex(name, ":"); isPinned && i > strings.LastIndex(name, "/") {

@@ -138,7 +138,7 @@ func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]b
 	if err != nil {
 		return nil, err
 	}
-	// a chart is already compressed, and its digest is that of the transferred bytes
+	// a chart is already compressed, and its digest is the digest of the transferred bytes
 	request.Header.Set("Accept-Encoding", "identity")
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if _, err := r.allowedHelm(next.URL.String()); err != nil || len(via) > 3 {

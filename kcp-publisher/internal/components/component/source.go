@@ -23,7 +23,7 @@ type Source interface {
 	String() string
 }
 
-// Mapping maps the name of a component to that of a repository.
+// Mapping maps the name of a component to the name of a repository.
 //
 // Source: OCM's repository specification OCIRegistry, componentNameMapping.
 type Mapping string

@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// readInterval is the interval between two reads of the board, and beatInterval the one between two heartbeats of a
-	// member.
+	// readInterval is the interval between two reads of the board, and beatInterval is the interval between two
+	// heartbeats of a member.
 	readInterval, beatInterval = 500 * time.Millisecond, 2 * time.Second
-	// memberTimeout is the time without a heartbeat after which a member counts as gone, memberForgotten the time after
-	// which it is removed from the board.
+	// memberTimeout is the time without a heartbeat after which a member counts as gone. memberForgotten is the time
+	// after which it is removed from the board.
 	memberTimeout, memberForgotten = 10 * time.Second, 5 * time.Minute
 	// announcedFor is the validity of a read announcement. After waiting for Outdated, no replica uses an older one.
 	announcedFor = 6 * time.Second

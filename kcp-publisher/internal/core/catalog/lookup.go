@@ -95,8 +95,8 @@ func (s *Snapshot) Pinned(module, version string, kyma labels.Set) (Choice, erro
 	return choice, err
 }
 
-// Installed returns the template of a version that a runtime already has, whatever its channel and the current access
-// rules are. The error has one of reason.Problems.
+// Installed returns the template of a version that a runtime already has, regardless of its channel and the current
+// access rules. The error has one of reason.Problems.
 func (s *Snapshot) Installed(module, channel, version string) (Choice, error) {
 	if o := s.metas[module]; o != nil {
 		if o.withheld != nil {

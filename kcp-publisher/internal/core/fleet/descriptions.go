@@ -33,7 +33,7 @@ var descriptions = []Description{
 		CloneDetected,
 		Failing,
 		"two agents report with the runtime's key, so that nothing is published to either: a cluster was cloned or " +
-			"restored beside the original",
+			"restored next to the original",
 		"stop the copy; then give the original another key: in it, delete Secret kyma-system/skr-agent-key " +
 			"and apply the output of `kcp-publisher enroll RUNTIME --location REGISTRY/PATH`",
 	},

@@ -98,7 +98,7 @@ type Cause struct {
 	// Message describes the problem, Advice the fix. Both are plain text; parts can come from a runtime.
 	Message string `json:"message"`
 	Advice  string `json:"advice,omitempty"`
-	// Subject distinguishes warnings of one situation, such as those of two rollouts. Empty for other causes.
+	// Subject distinguishes warnings of one situation, such as warnings about two rollouts. Empty for other causes.
 	Subject string `json:"subject,omitempty"`
 }
 

@@ -11,8 +11,8 @@ import (
 
 // Changes is the difference between a bundle and its predecessor.
 type Changes struct {
-	// Modules are the added, removed and changed modules, sorted. A change is another version, content, configuration or
-	// label.
+	// Modules are the added, removed and changed modules, sorted. A module counts as changed if its version, content,
+	// configuration or a label differs.
 	Modules []string
 }
 

@@ -9,10 +9,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// FinalizableUntold is Finalizable for a Kyma whose runtime was not notified of its deletion, for example while the
+// FinalizableUnnotified is Finalizable for a Kyma whose runtime was not notified of its deletion, for example while the
 // registry is unavailable.
-func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
-	if !saidGone(kyma) {
+func FinalizableUnnotified(kyma *v1beta2.Kyma) (reason, message string) {
+	if !isMarkedGone(kyma) {
 		return "", ""
 	}
 	return v1beta2.ReasonRuntimeGone,
@@ -20,7 +20,9 @@ func FinalizableUntold(kyma *v1beta2.Kyma) (reason, message string) {
 			RuntimeID(kyma))
 }
 
-func saidGone(kyma *v1beta2.Kyma) bool { return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True }
+func isMarkedGone(kyma *v1beta2.Kyma) bool {
+	return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True
+}
 
 // FinalizableRefused is Finalizable for a Kyma to which nothing can be published.
 func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, now time.Time) (event, message string) {
@@ -31,8 +33,8 @@ func FinalizableRefused(kyma *v1beta2.Kyma, why error, timeout time.Duration, no
 			fmt.Sprintf("runtime %s belongs to another Kyma or control plane, and keeps its modules", RuntimeID(kyma))
 	case s == nil || s.Published == nil:
 		return v1beta2.ReasonNothingToRemove, "nothing was ever published for it"
-	case saidGone(kyma):
-		return FinalizableUntold(kyma)
+	case isMarkedGone(kyma):
+		return FinalizableUnnotified(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
 		return v1beta2.ReasonDeletionForced, left
 	case s.Observed == nil:
@@ -53,15 +55,15 @@ func Finalizable(
 ) (reason, message string) {
 	runtime := RuntimeID(kyma)
 	if !published.Predicate.Deleting {
-		return FinalizableUntold(kyma)
+		return FinalizableUnnotified(kyma)
 	}
 	switch waited := now.Sub(kyma.DeletionTimestamp.Time); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest &&
 		published.Predicate.Deleting &&
 		len(report.Modules) == 0 && !report.LeavesModulesOut() && report.Kyma == nil:
 		return v1beta2.ReasonRuntimeEmpty, fmt.Sprintf("runtime %s has removed all modules", runtime)
-	case saidGone(kyma):
-		return FinalizableUntold(kyma)
+	case isMarkedGone(kyma):
+		return FinalizableUnnotified(kyma)
 	case kyma.Labels[v1beta2.LabelForceDeletion] == v1beta2.True:
 		return v1beta2.ReasonDeletionForced,
 			fmt.Sprintf(

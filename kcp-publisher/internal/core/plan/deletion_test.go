@@ -48,7 +48,7 @@ func TestDeletedKymaIsFinalizedOnceItsRuntimeKnows(t *testing.T) {
 
 func TestDeletedKymaOfAMissingClusterDoesNotWait(t *testing.T) {
 	kyma := living("one")
-	if reason, _ := FinalizableUntold(kyma); reason != "" {
+	if reason, _ := FinalizableUnnotified(kyma); reason != "" {
 		t.Errorf("whose cluster is there: %s", reason)
 	}
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
@@ -61,7 +61,7 @@ func TestDeletedKymaOfAMissingClusterDoesNotWait(t *testing.T) {
 		}
 	}
 	kyma.Labels[v1beta2.LabelRuntimeGone] = "soon"
-	if reason, _ := FinalizableUntold(kyma); reason != "" {
+	if reason, _ := FinalizableUnnotified(kyma); reason != "" {
 		t.Errorf("whose label says something else: %s", reason)
 	}
 }

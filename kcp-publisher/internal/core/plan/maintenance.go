@@ -19,8 +19,8 @@ type Maintenance struct {
 	Minimum time.Duration
 }
 
-// Schedule returns the schedule of a Kyma's runtime: the windows in its annotation, otherwise those of the policy; nil
-// if it has neither, or if the Kyma in the control plane skips windows. An invalid annotation is an error.
+// Schedule returns the schedule of a Kyma's runtime: the windows in its annotation, otherwise the windows of the
+// policy; nil if it has neither, or if the Kyma in the control plane skips windows. An invalid annotation is an error.
 func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	schedule, err := m.windows(kyma)
 	if schedule == nil || err != nil {

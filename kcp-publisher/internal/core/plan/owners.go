@@ -115,13 +115,13 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	case Decided(owner) > 0 && kyma.Status.Runtime != nil && kyma.Status.Runtime.Key != nil:
 		return reason.Errorf(
 			reason.RuntimeHandedOver,
-			"runtime id %s is that of Kyma %s already, to which an operator assigned it: delete this Kyma, which "+
+			"runtime id %s already belongs to Kyma %s, to which an operator assigned it: delete this Kyma, which "+
 				"removes nothing from the runtime",
 			id,
 			named(owner),
 		)
 	default:
-		return reason.Errorf(reason.DuplicateRuntimeID, "runtime id %s is that of Kyma %s already: change the label %s",
+		return reason.Errorf(reason.DuplicateRuntimeID, "runtime id %s already belongs to Kyma %s: change the label %s",
 			id, named(owner), v1beta2.LabelRuntimeID)
 	}
 }

@@ -20,7 +20,7 @@ const (
 	ReasonRegistryDiffers Reason = "RegistryDiffers"
 	// ReasonDeleting: the Kyma was deleted, and the bundle removes all modules.
 	ReasonDeleting Reason = "Deleting"
-	// ReasonRecreated: the last bundle was that of a deleted Kyma, and the Kyma exists again.
+	// ReasonRecreated: the last bundle belonged to a deleted Kyma, and the Kyma exists again.
 	ReasonRecreated Reason = "Recreated"
 	// ReasonContentChanged: modules, settings, watchers or windows changed.
 	ReasonContentChanged Reason = "ContentChanged"

@@ -18,7 +18,7 @@ import (
 // Removing contains the new removals of a runtime's next bundle that the runtime did not request.
 type Removing struct {
 	Runtime string
-	// Modules are sorted. The empty name stands for all modules of a deleted Kyma.
+	// Modules are sorted. The empty name means all modules of a deleted Kyma.
 	Modules []string
 	// Restored: the record of the control plane is older than the state of the runtime.
 	Restored bool

@@ -138,8 +138,8 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	return versions
 }
 
-// running returns the versions that a runtime still runs because it refuses those of the current bundle, by module. The
-// report counts only for that bundle, because it can be outdated for an older one.
+// running returns, by module, the versions that a runtime still runs because it refuses the versions of the current
+// bundle. The report counts only for that bundle, because it can be outdated for an older one.
 func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	if status == nil || status.Published == nil || report == nil || report.Observed == nil ||
 		report.Observed.Digest.String() != status.Published.Digest {

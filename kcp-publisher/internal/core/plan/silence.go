@@ -43,7 +43,7 @@ func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence
 	if received == nil {
 		return last
 	}
-	at := HeardIn(kyma, v1beta2.ObservedBundle{
+	at := LastReportTimeIn(kyma, v1beta2.ObservedBundle{
 		Time: metav1.NewTime(received.Made), Heard: new(metav1.NewTime(received.Arrived)),
 	})
 	switch {
@@ -79,7 +79,7 @@ func Unnoted(kyma *v1beta2.Kyma, began time.Time) time.Time {
 // For a report that is carried by hand, it is the time of writing, but not later than the arrival.
 func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
-		return HeardIn(kyma, *r.Observed)
+		return LastReportTimeIn(kyma, *r.Observed)
 	}
 	return time.Time{}
 }
@@ -91,12 +91,12 @@ func Reports(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
-// HeardIn is Heard for an observation that may not be in the Kyma's status yet.
-func HeardIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
+// LastReportTimeIn is LastReportTime for an observation that may not be in the Kyma's status yet.
+func LastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
 	return LastReportTimeOf(observed, carried(kyma))
 }
 
-// LastReportTimeOf is Heard for an observation; carried: the reports are carried by hand.
+// LastReportTimeOf is LastReportTime for an observation. carried is true if the reports are carried by hand.
 func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
 		return observed.Time.Time // also for a status of a publisher that recorded no arrival

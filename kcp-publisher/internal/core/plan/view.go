@@ -17,7 +17,7 @@ type View struct {
 	Gates   rollout.Gates
 	// Awaited are the runtimes that a rollout waits for. Their bundles and reports have priority.
 	Awaited map[string]bool
-	// State identifies the inputs of the view if another process must have planned them, else it is empty.
+	// State identifies the inputs of the view if another process must have planned them. Otherwise it is empty.
 	State string
 }
 

@@ -92,7 +92,7 @@ func (l Limits) Decide(f Fleet) map[Removal]Reason {
 	return held
 }
 
-// waits reports whether an earlier decision to wait still stands.
+// waits reports whether an earlier decision to wait is still valid.
 func (p Pending) waits() bool { return p.Held != "" && (p.Held != Restored || p.Restored) }
 
 // effect is the loss of a fleet unless removals wait. Removals that already wait affect no runtime, so that a large

@@ -27,7 +27,8 @@ func (b *budget) take(m bundle.Manifest) error {
 	encoded := encodedSize(m)
 	switch other, taken := b.modules[m.Name]; {
 	case taken:
-		return fmt.Errorf("its Manifest would be named %s, as that of module %s: rename one of them", m.Name, other)
+		return fmt.Errorf("its Manifest would have the name %s, like the Manifest of module %s: rename one of them",
+			m.Name, other)
 	case len(b.modules) == bundle.MaxManifests:
 		return fmt.Errorf("the runtime already has %d modules, which is the limit: remove some", bundle.MaxManifests)
 	case b.contentBytes+m.ContentBytes() > bundle.MaxBundleBytes:
@@ -143,7 +144,7 @@ func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Reques
 }
 
 // fitOffers bounds the offers. The first offer of each module comes first, then the second of each, and small offers
-// before large ones, so that a module with many or large offers cannot push out those of another module.
+// before large ones, so that a module with many or large offers cannot displace the offers of another module.
 func (r *Result) fitOffers(taken map[string]string) {
 	type candidate struct{ index, round, size int }
 	var candidates []candidate

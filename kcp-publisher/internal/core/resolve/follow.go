@@ -40,7 +40,7 @@ func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
 	return all
 }
 
-// lookup finds the version of a module: that of its channel, or the one that a rollout allows the runtime.
+// lookup finds the version of a module: the channel's version, or the version that a rollout allows the runtime.
 func (w *wish) lookup(request Request, snapshot *catalog.Snapshot, channel string) {
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {

@@ -69,7 +69,7 @@ func (w *wish) holds() string {
 	return w.inherited.Follows(w.offered)
 }
 
-// released returns the result that gives modules back: those of the last bundle, unchanged.
+// released returns the result that gives modules back: the modules of the last bundle, unchanged.
 func (r Result) released(request Request) Result {
 	r.State.Watchers, r.State.Maintenance = nil, nil
 	return r.keeping(request)

@@ -75,7 +75,7 @@ func manifestName(module string) (string, error) {
 	name := strings.ReplaceAll(module, "/", "-")
 	if problems := validation.IsDNS1123Label(strings.ReplaceAll(name, ".", "-")); len(problems) > 0 {
 		return "",
-			fmt.Errorf("its name cannot be that of a Manifest: %s: ask for it by its module name",
+			fmt.Errorf("its name cannot be the name of a Manifest: %s: request it by its module name",
 				strings.Join(problems, ", "))
 	}
 	return name, nil

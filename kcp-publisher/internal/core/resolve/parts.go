@@ -86,8 +86,8 @@ type Selection struct {
 	Checks *ocm.Resource
 }
 
-// Select decides which of a component's resources are installed: the one named "raw-manifest", else the only one that
-// is a chart or an overlay, with the resource "config" as a chart's values. The resource "checks" comes with it.
+// Select decides which of a component's resources are installed: the one named "raw-manifest", otherwise the only one
+// that is a chart or an overlay, with the resource "config" as a chart's values. The resource "checks" comes with it.
 func Select(d ocm.Descriptor) (Selection, error) {
 	var candidates []ocm.Resource
 	for _, r := range d.Resources {

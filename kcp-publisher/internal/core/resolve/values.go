@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// AllValues returns the runtime's named values: those of the annotation of its Kyma, and the Kyma's labels.
+// AllValues returns the runtime's named values: the values in the annotation of its Kyma, and the Kyma's labels.
 func (r Request) AllValues() bundle.Values {
 	all := make(bundle.Values, len(r.Values)+len(r.Labels))
 	maps.Copy(all, r.Values)

@@ -105,7 +105,8 @@ func (g *Gate) Shown(runtime, own, offered string) string {
 	return cmp.Or(g.from, offered)
 }
 
-// alike reports whether two gates certainly decide alike for every runtime, without a comparison of each.
+// alike reports whether two gates make the same decision for every runtime. It does not compare each runtime, so it can
+// return false for gates that do.
 func (g *Gate) alike(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
@@ -113,7 +114,8 @@ func (g *Gate) alike(other *Gate) bool {
 	return g.open && other.open && g.to == other.to
 }
 
-// Same reports whether gates are of the same rollouts, decide alike for every runtime and wait for the same runtimes.
+// Same reports whether gates belong to the same rollouts, make the same decision for every runtime, and wait for the
+// same runtimes.
 func (g Gates) Same(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.open == b.open && a.held == b.held &&
@@ -135,7 +137,7 @@ func (g Gates) Moved(others Gates) map[Track]bool {
 	return moved
 }
 
-// Equal reports whether two gates decide alike for a runtime with its own version.
+// Equal reports whether two gates make the same decision for a runtime with its own version.
 func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if g == nil || other == nil {
 		return g == other

@@ -181,7 +181,7 @@ func (p *plan) back() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
-// changeDirection changes the direction of the rollout upon requests of operators and upon failures. An ended rollout
+// changeDirection changes the direction of the rollout if an operator requests it, and after failures. An ended rollout
 // stays ended unless it is undone.
 func (p *plan) changeDirection() {
 	state := &p.status.State

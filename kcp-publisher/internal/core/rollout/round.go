@@ -20,7 +20,7 @@ type Followers struct {
 	Runtimes []Runtime
 }
 
-// Round is the result of one look at all tracks. The caller writes Create and Update before it uses Gates.
+// Round is the result of one evaluation of all tracks. The caller writes Create and Update before it uses Gates.
 type Round struct {
 	// Create are new rollouts with their first status, Update rollouts with a changed status, and Forget old rollouts
 	// to delete.

@@ -98,22 +98,22 @@ type wave struct {
 	selector labels.Selector // nil for a wave by percent or count
 	// unmatched is true if the selector matches no runtime of any wave.
 	unmatched bool
-	// total counts its runtimes. The other fields count each of them at most once; runtimes without the version that can
-	// get it are in none.
+	// total counts its runtimes. The other fields count each of them at most once; runtimes without the version that
+	// can get it are in none.
 	total, updated, inFlight, failed, deferred int
 	// fresh counts the runtimes that do not have the module in any version yet.
 	fresh int
-	// aside counts additional runtimes, which already have the promoted version or a newer one. shows counts those of
-	// them that prove the version.
+	// aside counts additional runtimes, which already have the promoted version or a newer one. shows counts the ones
+	// of them that prove the version.
 	aside, shows int
 	// shownSince is the time when another rollout gave the last of shows the version, zero if none did.
 	shownSince time.Time
 	// unread counts the updated runtimes whose reports were not read since the publisher started. A newer report may
 	// contain a failure.
 	unread int
-	// unchecked describes the runtimes whose checks keep the wave from being proven. measuring counts those of them that
-	// are ready with the version, outdated those whose agents do not support checks, and overdue the measuring runtimes
-	// whose time for measurements has passed. measuring is part of inFlight.
+	// unchecked describes the runtimes whose checks keep the wave from being proven. measuring counts those of them
+	// that are ready with the version, outdated those whose agents do not support checks, and overdue the measuring
+	// runtimes whose time for measurements has passed. measuring is part of inFlight.
 	unchecked                    []string
 	measuring, outdated, overdue int
 	// broken has the runtimes with failed checks.

@@ -269,8 +269,8 @@ func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []
 	}
 }
 
-// busy returns whether the next channel is occupied: by a version on its way, or by an active Rollout. Otherwise a fast
-// sequence of versions would replace each other there, and none would reach the end.
+// busy returns whether the next channel is occupied: by a version that is still moving there, or by an active Rollout.
+// Otherwise a fast sequence of versions would replace each other there, and none would reach the end.
 func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
 	if newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
 		!rollout.Finished(newest.Status.State) {

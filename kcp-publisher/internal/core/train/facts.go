@@ -17,8 +17,8 @@ type Fleet map[rollout.Track]Counts
 type Counts struct {
 	// Version is the channel's version to which the counts refer.
 	Version string
-	// Ready runtimes are not silent and last reported the module as ready in that version. Failed ones reported an error
-	// in it.
+	// Ready runtimes are not silent and last reported the module as ready in that version. Failed ones reported an
+	// error in it.
 	Ready, Failed int32
 	// Behind runtimes were last published an older version, or nothing.
 	Behind int32
@@ -77,7 +77,7 @@ func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	return counts, true
 }
 
-// failed returns the number of failed runtimes, at least those of the version's rollout.
+// failed returns the number of failed runtimes, at least the failed runtimes of the version's rollout.
 func (c *chain) failed(entry *fleet.TrainVersion, counts Counts) int32 {
 	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
 	if newest != nil && newest.Spec.To == entry.Version {

@@ -167,7 +167,7 @@ func (f *Follower) hold(wanted bool) {
 	held.Set(map[bool]float64{true: 1}[wanted])
 }
 
-// recall reads the record of an earlier look or process. Publishing is held until the record can be read.
+// recall reads the record of an earlier poll or process. Publishing is held until the record can be read.
 func (f *Follower) recall(ctx context.Context) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {

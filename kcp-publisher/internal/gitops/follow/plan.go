@@ -95,7 +95,8 @@ func strip(object map[string]any) {
 type Plan struct {
 	// Apply are the objects that differ from the commit, with the commit in their annotations.
 	Apply []source.Written
-	// Prune are objects of an earlier commit that this one lacks. Protected are those of them that an annotation keeps.
+	// Prune are objects of an earlier commit that this one lacks. Protected are the objects among them that an
+	// annotation keeps.
 	Prune, Protected []Key
 	// Disown are objects that existed before and that only a partially applied commit took over. They stay. They
 	// include copies of a commit's objects with its annotations, so that copies do not count as a difference.
@@ -137,9 +138,9 @@ type Inventory struct {
 	Added []Key
 }
 
-// NewPlan computes the plan. It is pure. Live are the control plane's objects, before are those of earlier commits.
-// NewPlan refuses to remove all objects, or all Kymas, which would empty every runtime, unless an operator allowed it.
-// Smaller removals can hold the commit.
+// NewPlan computes the plan. It is pure. live are the control plane's objects, before are the objects of earlier
+// commits. NewPlan refuses to remove all objects, or all Kymas, which would empty every runtime, unless an operator
+// allowed it. Smaller removals can hold the commit.
 func NewPlan(
 	wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, before Inventory, pruning Pruning,
 ) (Plan, error) {

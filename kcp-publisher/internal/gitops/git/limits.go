@@ -22,7 +22,7 @@ const (
 	maxDepth      = 32
 )
 
-var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a repository of its own",
+var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the source in a separate repository",
 	maxPackBytes>>20)
 
 // measure inflates a pack without keeping its objects, and refuses a pack with too many or too large objects. For a
@@ -34,7 +34,7 @@ func measure(pack []byte) error {
 		return err
 	}
 	if count > maxObjects {
-		return fmt.Errorf("the repository sends %d objects, at most %d: keep the source in a repository of its own",
+		return fmt.Errorf("the repository sends %d objects, at most %d: keep the source in a separate repository",
 			count, maxObjects)
 	}
 	total := counter{limit: maxInflatedBytes}
@@ -69,7 +69,7 @@ func (c *counter) Write(p []byte) (int, error) {
 
 func (c *counter) add(n int64) error {
 	if n < 0 || n > c.limit-c.bytes {
-		return fmt.Errorf("the repository's objects are larger than %d MiB: keep the source in a repository of its own",
+		return fmt.Errorf("the repository's objects are larger than %d MiB: keep the source in a separate repository",
 			c.limit>>20)
 	}
 	c.bytes += n

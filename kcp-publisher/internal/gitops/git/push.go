@@ -170,7 +170,7 @@ func stored(made *memory.Storage, o object.Object) (plumbing.Hash, error) {
 	return made.SetEncodedObject(encoded)
 }
 
-// both looks objects up among the new ones first, then among those of the base.
+// both searches for objects among the new ones first, then in the base.
 type both struct {
 	*memory.Storage
 	base storer.EncodedObjectStorer

@@ -48,7 +48,7 @@ type Finding struct {
 	LeftOver bool `json:"leftOver,omitempty"`
 }
 
-// Leak is the error of a registry that does not keep runtimes apart.
+// Leak is the error of a registry that does not isolate runtimes from each other.
 type Leak struct {
 	Location string
 	Findings int
@@ -56,7 +56,8 @@ type Leak struct {
 
 func (l *Leak) Error() string {
 	return fmt.Sprintf(
-		"registry %s does not keep runtimes apart: it accepted %d forbidden requests: see docs/guides/registry.md",
+		"registry %s does not isolate runtimes from each other: it accepted %d forbidden requests: see "+
+			"docs/guides/registry.md",
 		l.Location, l.Findings)
 }
 

@@ -1,7 +1,7 @@
-// Package isolation checks whether a running registry keeps runtimes apart. It takes the credentials of two runtimes
-// and tries each request that is known to have leaked in some registry. It returns the registry's responses. It
-// overwrites nothing: it writes new objects only, and a write that must fail uses a tag that no program reads.
-// Afterwards it deletes its objects as far as the two runtimes can, and lists the remaining ones.
+// Package isolation checks whether a running registry isolates runtimes from each other. It takes the credentials of
+// two runtimes and tries each request that is known to have leaked in some registry. It returns the registry's
+// responses. It overwrites nothing: it writes new objects only, and a write that must fail uses a tag that no program
+// reads. Afterwards it deletes its objects as far as the two runtimes can, and lists the remaining ones.
 //
 // Source: OCI distribution-spec 1.1; zot CVE-2024-39897 (blobs of others by digest, through deduplication);
 // distribution CVE-2023-2253 (catalog).

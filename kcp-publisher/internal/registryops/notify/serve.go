@@ -21,7 +21,7 @@ const (
 	refusalsAtOnce    = 200
 )
 
-// maxPending limits the connections that are not those of accepted agents: TLS handshakes and refused requests.
+// maxPending limits all connections except the connections of accepted agents: TLS handshakes and refused requests.
 const maxPending = 1000
 
 // Options are the inputs of Subscribers.

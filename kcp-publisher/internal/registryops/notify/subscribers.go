@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// eachAtMost limits the connections of a runtime: its agent's, and that of the agent's successor. A further connection
-	// closes the oldest one, whose agent is probably gone.
+	// eachAtMost limits the connections of a runtime: one of its agent, and one of the agent's successor. A further
+	// connection closes the oldest one, whose agent is probably gone.
 	eachAtMost = 2
-	// alive is the time without a notification after which a comment is sent. sweep is the interval at which connections
-	// are checked for it.
+	// alive is the time without a notification after which a comment is sent. sweep is the interval at which
+	// connections are checked for it.
 	alive = bundle.NotificationsAliveSeconds * time.Second
 	sweep = time.Second
-	// writeTimeout limits a write of some bytes. The connection's buffer has room for them unless the agent has not read
-	// for days.
+	// writeTimeout limits a write of some bytes. The connection's buffer has room for them unless the agent has not
+	// read for days.
 	writeTimeout = 5 * time.Second
 	// A connection ends after lasts plus up to lastsSpread. A new connection needs a valid password.
 	lasts, lastsSpread = 30 * time.Minute, 30 * time.Minute
@@ -73,8 +73,8 @@ type subscriber struct {
 	conn    net.Conn
 	// written is the time of the last write, until the time when the connection ends.
 	written, until time.Time
-	// writing is true while a goroutine writes. owed is true if that goroutine must send a notification after the current
-	// write.
+	// writing is true while a goroutine writes. owed is true if that goroutine must send a notification after the
+	// current write.
 	writing, owed bool
 }
 

@@ -1,4 +1,4 @@
-// Package token lets a registry tell runtimes apart. It takes a user's name with a derived password and returns a JSON
+// Package token lets a registry distinguish runtimes. It takes a user's name with a derived password and returns a JSON
 // Web Token. The token is valid for five minutes and grants exactly the repositories that the user needs, whatever the
 // request asks for:
 //

@@ -36,7 +36,7 @@ type Tokens struct {
 }
 
 // NewTokens returns Tokens. A review is cached for validity, which is the longest time that a revoked token is still
-// accepted. With an audience, only tokens for that audience are accepted; otherwise those for the API server.
+// accepted. With an audience, only tokens for that audience are accepted; otherwise only tokens for the API server.
 func NewTokens(api authenticationclient.TokenReviewInterface, audience string, validity time.Duration) *Tokens {
 	return &Tokens{api: api, audience: audience, validity: validity, known: cache.NewLRUExpireCache(reviewedTokens)}
 }

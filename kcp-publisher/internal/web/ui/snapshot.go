@@ -18,7 +18,7 @@ type snapshot struct {
 	revision uint64
 	byID     map[string]int
 	channels []string
-	// labels are the keys of labels that several runtimes share, and columns those of all labels.
+	// labels are the keys of labels that several runtimes share, and columns are the keys of all labels.
 	labels, columns []string
 	causes          []causeGroup
 	// keys are the keys of the runtimes' groups of causes, empty for runtimes without a cause.

@@ -36,8 +36,8 @@ var errNotReadYet = errors.New("the control plane is still being read")
 type Source struct {
 	namespace string
 	cache     cache.Cache
-	// kyma returns the Kyma of a runtime, and kymas those of the fleet. They belong to the cache and must not be
-	// modified.
+	// kyma returns the Kyma of a runtime, and kymas returns all Kymas of the fleet. They belong to the cache and must
+	// not be modified.
 	kyma   func(context.Context, *fleet.Runtime) (*v1beta2.Kyma, error)
 	kymas  func(context.Context) ([]v1beta2.Kyma, error)
 	assess func(fleet.Input) fleet.Fleet

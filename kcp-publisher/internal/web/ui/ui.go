@@ -1,4 +1,4 @@
-// Package ui serves the web page of a fleet. Its input is the fleet as evaluated by fleet.Look; its output is HTML. The
+// Package ui serves the web page of a fleet. Its input is the fleet as evaluated by fleet.Assess; its output is HTML. The
 // first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the rollouts
 // with their waves, the versions of each module, and the images of the fleet.
 //

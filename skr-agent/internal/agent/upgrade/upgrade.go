@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// MaxStarts is the number of starts of one Pod before its image must have proven itself. It tolerates a node restart,
-	// and rolls back a crash loop after about two minutes.
+	// MaxStarts is the number of starts of one Pod before its image must have proven itself. It tolerates a node
+	// restart, and rolls back a crash loop after about two minutes.
 	MaxStarts = 4
 	// Trial is the time of uninterrupted work after which an image counts as proven.
 	Trial = time.Minute
@@ -20,7 +20,7 @@ const (
 
 // Known is the state of the Deployment.
 type Known struct {
-	// Set is the image of its template, and Running that of the deciding Pod.
+	// Set is the image of its template, and Running is the image of the deciding Pod.
 	Set, Running string
 	// Proven is the last proven image, Failed the one that was rolled back, and Starts the number of starts of the
 	// deciding Pod while Set was not proven.

@@ -161,9 +161,9 @@ func (f *Followed) sort() {
 	slices.Sort(f.Decided)
 }
 
-// Versions returns the versions of a runtime under a bundle, by module: those of the bundle's manifests, and those of
-// installed Manifests if they are from the bundle's offers or the bundle has none. It ignores other versions, and
-// modules that are being deleted, which can return in any version.
+// Versions returns the versions of a runtime under a bundle, by module: the versions of the bundle's manifests, and the
+// versions of installed Manifests if they are from the bundle's offers or the bundle has none. It ignores other
+// versions, and modules that are being deleted, which can return in any version.
 func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b != nil {

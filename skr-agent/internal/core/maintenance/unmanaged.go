@@ -9,8 +9,8 @@ import (
 
 // Unmanaged returns the versions of unmanaged modules by name. A module without a Manifest is found in the known ones,
 // or after a restart in the status of the runtime's Kyma. A module that becomes managed again stays in the result until
-// it has a Manifest. The version is that of its last Manifest, because the upgrade to the bundle's version may have
-// waited.
+// it has a Manifest. The version comes from its last Manifest, because the upgrade to the bundle's version may
+// have waited.
 func Unmanaged(
 	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {

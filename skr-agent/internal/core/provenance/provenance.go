@@ -41,7 +41,7 @@ type Chain struct {
 	// Manifest is the Manifest, as namespace/name, and State its state.
 	Manifest string        `json:"manifest"`
 	State    v1beta2.State `json:"state"`
-	// Pending reports that the Manifest's current spec is not completely applied, so the object can be that of an
+	// Pending reports that the Manifest's current spec is not completely applied, so the object can belong to an
 	// earlier bundle.
 	Pending bool `json:"pending,omitempty"`
 	// DefaultCR reports that the object is the module's default CR, which users can change.
@@ -120,8 +120,8 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 			strings.Join(names, " and "), v1beta2.AnnotationOwnedBy)
 }
 
-// isDefaultCR reports whether the Manifest created the object as its default CR. One that existed before belongs to its
-// user.
+// isDefaultCR reports whether the Manifest created the object as its default CR. A default CR that existed before the
+// Manifest belongs to its user.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
 	return cr != nil && object.OwnedBy == nameOf(m) &&

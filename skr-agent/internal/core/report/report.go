@@ -42,8 +42,8 @@ type Facts struct {
 	Unmanaged map[string]string
 	// Secrets is the outcome for the bundle's Secrets, nil if it has none.
 	Secrets *bundle.ReportedSecrets
-	// Kyma is the runtime's own. Its spec includes the pinned versions. Unreadable is the error of reading these, nil for
-	// none.
+	// Kyma is the runtime's own. Its spec includes the pinned versions. Unreadable is the error of reading these, nil
+	// for none.
 	Kyma       *v1beta2.Kyma
 	Unreadable error
 	Manifests  []v1beta2.Manifest
@@ -97,7 +97,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil &&
 			ready.ObservedGeneration != m.Generation &&
 			m.DeletionTimestamp.IsZero() {
-			// The status is that of an older spec.
+			// The status belongs to an older spec.
 			module.State, module.Reason, module.Message = v1beta2.StateProcessing, "", ""
 		}
 		if r := m.Spec.Resource; r != nil {
@@ -416,7 +416,8 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			if m.Unmanaged {
 				// As in Kyma, an unmanaged module has no resource.
 				status.Manifest, status.Resource, status.Template = nil, nil, nil
-				// The version is that of its last Manifest, because the upgrade to the bundle's version may have waited.
+				// The version comes from its last Manifest, because the upgrade to the bundle's version may have
+				// waited.
 				status.State, status.Channel = v1beta2.StateUnmanaged, m.Channel
 				status.Version = cmp.Or(facts.Unmanaged[m.Module], m.Version)
 			}

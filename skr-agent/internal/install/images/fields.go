@@ -22,7 +22,7 @@ var podPaths = map[string]string{
 	"batch/CronJob": "spec.jobTemplate.spec.template.spec",
 }
 
-// all is the path element that stands for every entry of a map or list.
+// all is the path element that selects every entry of a map or list.
 const all = "*"
 
 var imageFields = []string{
