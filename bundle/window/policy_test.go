@@ -69,7 +69,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 		"A window without times": {inRule(`{}`), `rules[0].windows[0].begin: ""`},
 		"Begin in both spellings": {
 			inRule(`{"days":["Mon"],"begin":"01:00:00Z","timeEnd":"02:00:00Z"}`),
-			"rules[0].windows[0]: has begin or end beside timeBegin or timeEnd",
+			"rules[0].windows[0]: has begin or end together with timeBegin or timeEnd",
 		},
 		"Too many windows": {
 			inRule(strings.TrimSuffix(strings.Repeat(`{},`, 105), ",")), "rules[0].windows: 105, at most 104",

@@ -63,7 +63,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	untilReadyBecause(t, f, early.Name, v1beta2.StateProcessing, "")
 	fresh := runtimeWith(t, f, "fresh", map[string]string{"mailer": "1.0.0"})
 	untilReadyBecause(t, f, fresh.ID, v1beta2.StateReady, "all modules are ready")
-	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "is that of Kyma kcp-system/"+fresh.ID)
+	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "already belongs to Kyma kcp-system/"+fresh.ID)
 	notFooled(t, f, fresh)
 
 	t.Log("The runtime moves to a Kyma of another name, and nothing is removed.")

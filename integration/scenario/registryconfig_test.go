@@ -197,7 +197,7 @@ func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 func TestDistributionWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))
-	if output := e.prove(3); !strings.Contains(output, "does not keep runtimes apart") {
+	if output := e.prove(3); !strings.Contains(output, "does not isolate runtimes from each other") {
 		t.Error(output)
 	}
 }

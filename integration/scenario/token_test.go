@@ -72,7 +72,7 @@ func TestSharedRegistryPasswordFailsTheCheck(t *testing.T) {
 			"--registry-ca", filepath.Join(f.Dir, "ca.pem"))
 		return code == 3, fmt.Sprint(code, output)
 	})
-	if !strings.Contains(output, "does not keep runtimes apart") || !strings.Contains(output, "LEAKS") {
+	if !strings.Contains(output, "does not isolate runtimes from each other") || !strings.Contains(output, "LEAKS") {
 		t.Errorf("it does not say why:\n%s", output)
 	}
 }

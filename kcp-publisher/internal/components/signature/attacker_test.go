@@ -129,7 +129,7 @@ func TestSignedImageIsPinnedOrRefused(t *testing.T) {
 		want  string
 	}{
 		"pinned":                       {image, ""},
-		"by a digest that is no image": {generic, "its digest is not that of one"},
+		"by a digest that is no image": {generic, "its digest is not the digest of an image"},
 		"nowhere":                      {nowhere, "has no location"},
 	} {
 		d := module("keda")

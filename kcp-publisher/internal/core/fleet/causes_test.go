@@ -46,7 +46,7 @@ var controlPlaneScenes = []scene{
 			ID: "r-1", Key: &v1beta2.RuntimeKey{Thumbprint: "t"},
 		}
 		w.never().failed(plan.NewOwners([]v1beta2.Kyma{older, w.kyma}).Check(&w.kyma)).facts.Published = nil
-	}, DuplicateRuntimeID, "", "runtime id r-1 is that of Kyma kcp-system/older already",
+	}, DuplicateRuntimeID, "", "runtime id r-1 already belongs to Kyma kcp-system/older",
 		"kubectl label kyma one -n kcp-system"},
 	{"two Kymas that name one runtime", func(w *world) {
 		other := *w.kyma.DeepCopy()

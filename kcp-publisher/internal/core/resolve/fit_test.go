@@ -189,7 +189,7 @@ func TestModulesWithOneManifestNameAreNotPublishedTogether(t *testing.T) {
 		t.Error("module keda was left out")
 	}
 	if problem := problemOf(result, "kcp-system/a"); !strings.Contains(problem,
-		"named kcp-system-a, as that of module kcp-system-a") {
+		"have the name kcp-system-a, like the Manifest of module kcp-system-a") {
 		t.Errorf("got problem %q", problem)
 	}
 }
