@@ -91,7 +91,8 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)
 	}
 	if a := r.Digest.NormalisationAlgorithm; !r.Digest.OfArtifact() {
-		return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not the algorithm of an OCI artifact", r.Name, a)
+		return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not the algorithm of an OCI artifact",
+			r.Name, a)
 	}
 	if err := manifest.Validate(); err != nil {
 		return fmt.Errorf("resource %q: manifest %q: %w", r.Name, manifest, err)

@@ -239,7 +239,8 @@ func (p *Policy) windows(field string, files []windowFile, at func(int) string) 
 		w := file.Window
 		if file.TimeBegin != "" || file.TimeEnd != "" {
 			if w.Begin != "" || w.End != "" {
-				return nil, fmt.Errorf("%s: has begin or end together with timeBegin or timeEnd: use begin and end", at(i))
+				return nil, fmt.Errorf("%s: has begin or end together with timeBegin or timeEnd: use begin and end",
+					at(i))
 			}
 			w.Begin, w.End = file.TimeBegin, file.TimeEnd
 			p.remark(

@@ -24,7 +24,8 @@ func TestTwoKymasCannotNameOneRuntime(t *testing.T) {
 	until(t, 20*time.Second, "the younger Kyma says whose runtime it names", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(twin), twin)
 		for _, c := range twin.Status.Conditions {
-			if c.Type == v1beta2.ConditionReady && strings.Contains(c.Message, "already belongs to Kyma kcp-system/"+r.ID) {
+			if c.Type == v1beta2.ConditionReady && strings.Contains(c.Message,
+				"already belongs to Kyma kcp-system/"+r.ID) {
 				return twin.Status.State == v1beta2.StateError, string(twin.Status.State)
 			}
 		}

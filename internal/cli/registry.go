@@ -40,7 +40,8 @@ func (r *Registry) AddTLSFlags(flags *pflag.FlagSet) {
 	r.AddCAFlag(flags)
 	flags.BoolVar(&r.PlainHTTP, "plain-http", false, "use plain HTTP for all registries (loopback always does)")
 	flags.StringArrayVar(&r.BlobHosts, "blob-host", nil,
-		"HOST or HOST:PORT of a storage that registries may redirect to, in addition to their own host; may be repeated")
+		"HOST or HOST:PORT of a storage that registries may redirect to, in addition to their own host; may be "+
+			"repeated")
 }
 
 // AddCAFlag adds only --registry-ca.

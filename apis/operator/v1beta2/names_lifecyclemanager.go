@@ -10,8 +10,8 @@ const (
 	// lifecycle-manager on them are valid.
 	AnnotationInherited = "kyma-pull.dev/inherited"
 	// AnnotationKymas is specific to kyma-pull: on a Manifest in a runtime, the runtime's Kyma in the control plane and
-	// the Kymas that handed the runtime over, as NAMESPACE/NAME separated by commas. lifecycle-manager's marks on objects
-	// contain the name of the Kyma.
+	// the Kymas that handed the runtime over, as NAMESPACE/NAME separated by commas. Marks of lifecycle-manager on
+	// objects contain the name of the Kyma.
 	AnnotationKymas = "kyma-pull.dev/kymas"
 	// AnnotationReleased is specific to kyma-pull: "true" on a Manifest in a runtime whose module is returned to
 	// lifecycle-manager. The Manifest stays, and lifecycle-manager owns the agent's fields of its objects again.

@@ -196,7 +196,8 @@ func complete(all []component.Component) error {
 					r.Name)
 			case r.IsImage() && !r.Digest.OfArtifact():
 				return fmt.Errorf(
-					"%s: resource %q: is an image, and its digest is not the digest of an image: sign it with ociArtifactDigest/v1", subject, r.Name)
+					"%s: resource %q: is an image, and its digest is not the digest of an image: sign it with "+
+						"ociArtifactDigest/v1", subject, r.Name)
 			case r.IsImage() && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
 				return fmt.Errorf(
 					"%s: resource %q: is an image, and its access %s has no location: want ociArtifact or "+

@@ -1,6 +1,6 @@
-// Package ui serves the web page of a fleet. Its input is the fleet as evaluated by fleet.Assess; its output is HTML. The
-// first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the rollouts
-// with their waves, the versions of each module, and the images of the fleet.
+// Package ui serves the web page of a fleet. Its input is the fleet that fleet.Assess evaluated; its output is HTML.
+// The first page shows the health of the fleet and its most urgent problems. The other pages show a runtime, the
+// rollouts with their waves, the versions of each module, and the images of the fleet.
 //
 // Viewers who may patch a Rollout can pause, resume, approve, abort and undo it. Viewers who may patch Kymas can
 // reconcile, suspend and resume runtimes. Each action is confirmed on a page of its own, uses the viewer's own rights,
