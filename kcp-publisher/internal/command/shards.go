@@ -107,8 +107,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 	kymas.Shard = &controller.Shard{
 		Number: number, Count: f.shards, Announced: s.board.Announced,
 		SendReportTimes: func(ctx context.Context, data []byte) error {
-			return s.board.WriteReportTimes(ctx, number,
-				data)
+			return s.board.WriteReportTimes(ctx, number, data)
 		},
 	}
 	kymas.Publisher.MayPush = func() error {
