@@ -1,7 +1,8 @@
 # Tools are pinned in hack/tools/go.mod and run from there; nothing is installed.
 TOOL := go tool -modfile=hack/tools/go.mod
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-GO_BUILD := CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)'
+# Only images and releases use -trimpath: Go compiles each package again for a build with that flag.
+GO_BUILD := CGO_ENABLED=0 go build -ldflags '-s -w -X main.version=$(VERSION)'
 FUZZTIME ?= 10s
 TIMEOUT ?= 45m
 LONG_TIMEOUT ?= 120m
@@ -122,8 +123,8 @@ DISTRIBUTION_VERSION := v3.1.2
 S3_PROGRAMS := $(HOME)/.cache/kyma-pull/s3-$(VERSITYGW_VERSION)-$(DISTRIBUTION_VERSION)
 
 test-s3: ## a fleet over distribution with a bucket of versitygw; both are built from their modules (six minutes on two cores, once)
-	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
-	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -trimpath -ldflags="-s -w" github.com/distribution/distribution/v3/cmd/registry@$(DISTRIBUTION_VERSION)
+	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -ldflags="-s -w" github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+	GOBIN=$(S3_PROGRAMS) CGO_ENABLED=0 go install -ldflags="-s -w" github.com/distribution/distribution/v3/cmd/registry@$(DISTRIBUTION_VERSION)
 	KYMA_PULL_LONG=1 VERSITYGW=$(S3_PROGRAMS)/versitygw DISTRIBUTION=$(S3_PROGRAMS)/registry go test -count=1 -timeout $(TIMEOUT) -run TestFleetOnABucket ./integration/scenario
 
 # One process lends API servers to all test binaries, so each is started once and used many times.
@@ -138,7 +139,7 @@ build: ## both programs into bin/
 
 images: ## both programs as images in bin/*.tar, without Docker; ARCH=arm64 for another machine, IMAGES=HOST/PATH for their names
 	@mkdir -p bin/linux-$(ARCH)
-	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -o bin/linux-$(ARCH)/ ./kcp-publisher ./skr-agent
+	GOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -trimpath -o bin/linux-$(ARCH)/ ./kcp-publisher ./skr-agent
 	@go run ./hack/images -repository $(IMAGES) -version $(VERSION) -created "$$(git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)" \
 	  bin/linux-$(ARCH)/kcp-publisher bin/linux-$(ARCH)/skr-agent
 

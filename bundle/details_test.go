@@ -43,8 +43,8 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 		r := Report{Runtime: "one", Sequence: 1, Time: time.Unix(1, 0), Modules: []ReportedModule{{Name: "keda",
 			State: v1beta2.StateError, Details: &c.details}}}
 		err := r.checkModules()
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(),
-			"modules[0].details.") || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" && (err == nil ||
+			!strings.Contains(err.Error(), "modules[0].details.") || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

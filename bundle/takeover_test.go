@@ -137,7 +137,7 @@ func TestDocumentsWithoutTakeoverOmitItsFields(t *testing.T) {
 	report := encode(t, Report{Modules: []ReportedModule{{Name: "keda", State: v1beta2.StateReady}}})
 	for _, text := range []string{string(documents.State.Bytes), report} {
 		if strings.Contains(text, "takeover") || strings.Contains(text, "inherited") {
-			t.Errorf("says %s", text)
+			t.Errorf("prints %s", text)
 		}
 	}
 }

@@ -83,8 +83,8 @@ func TestValuesDoNotDecideWhichObjectItIs(t *testing.T) {
 		if err := json.Unmarshal([]byte(object), &o); err != nil {
 			t.Fatal(err)
 		}
-		if err := values.SubstituteObject(o); err == nil || !strings.Contains(err.Error(),
-			"not allowed in apiVersion, kind, metadata") {
+		if err := values.SubstituteObject(o); err == nil ||
+			!strings.Contains(err.Error(), "not allowed in apiVersion, kind, metadata") {
 			t.Errorf("%s: got %v", object, err)
 		}
 	}
@@ -178,8 +178,8 @@ func TestAModuleWithValuesNeedsAnAgentThatKnowsThem(t *testing.T) {
 	}
 	used := values.For(state.Manifests[0])
 	err := UndefinedValues("keda", used.Undefined())
-	if reason.Of(err) != reason.ValueUndefined || !strings.Contains(err.Error(),
-		"module keda: value zone is not defined") {
+	if reason.Of(err) != reason.ValueUndefined ||
+		!strings.Contains(err.Error(), "module keda: value zone is not defined") {
 		t.Errorf("got %v", err)
 	}
 	if again, err := ParseModuleValues(used.String()); err != nil || !reflect.DeepEqual(again, used) {

@@ -257,13 +257,13 @@ func TestVolumesAreSortedAndCounted(t *testing.T) {
 	if fmt.Sprint(files) != "[{[b.001 b.002] <nil>} {[a.tar] <nil>} {[c.001] <nil>}]" {
 		t.Errorf("got %v", files)
 	}
-	for _, messages := range [][]string{{"b.001", "b.003"}, {"b.002"}, {"b.001", "b.001"}} {
-		files := Files(append(messages, "a.tar"))
+	for _, paths := range [][]string{{"b.001", "b.003"}, {"b.002"}, {"b.001", "b.001"}} {
+		files := Files(append(paths, "a.tar"))
 		if err := files[0].Incomplete; err == nil || !strings.Contains(err.Error(), "is missing") {
-			t.Errorf("%v: got %v", messages, err)
+			t.Errorf("%v: got %v", paths, err)
 		}
 		if files[1].Incomplete != nil {
-			t.Errorf("%v: the other file is incomplete: %v", messages, files[1].Incomplete)
+			t.Errorf("%v: the other file is incomplete: %v", paths, files[1].Incomplete)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (r Resource) IsImage() bool {
 
 // CheckContent compares the content of a resource with its digest: the digest of the bytes or, for an artifact set, of
 // its main artifact. ArtifactSet.Blob compares the blobs that the main artifact refers to; other blobs of a set are
-// never used. The error is ErrNotCovered if there is no digest, and ErrDiffers if content and digest differ.
+// never used. The error is ErrNotCovered if the resource has no digest, and ErrDiffers if content and digest differ.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/digest-algorithms.md.
 func CheckContent(r Resource, content []byte) error {
@@ -85,7 +85,7 @@ func CheckContent(r Resource, content []byte) error {
 }
 
 // CheckArtifact compares the digest of an OCI manifest with the digest of the resource. The error is ErrNotCovered if
-// there is no digest.
+// the resource has no digest.
 func CheckArtifact(r Resource, manifest digest.Digest) error {
 	if !r.Digest.Covered() {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)

@@ -256,7 +256,7 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(*RedirectError)) ||
 				Unavailable(err) {
-				t.Errorf("got %v, want a refusal with %q that says nothing about the registry's health", err, c.want)
+				t.Errorf("got %v, want a refusal with %q that contains nothing about the registry's health", err, c.want)
 			}
 			if asked.Load() != 0 {
 				t.Error("the address was asked")

@@ -45,7 +45,7 @@ func TestSlowRegistryIsAbandoned(t *testing.T) {
 	if _, err := FetchBlob(t.Context(), repository,
 		ocispec.Descriptor{Digest: blob.Descriptor.Digest, Size: blob.Descriptor.Size},
 		bundle.MaxLayerBytes); err == nil || refusal.Of(err) != nil {
-		t.Errorf("got %v, want an error that says nothing about the content", err)
+		t.Errorf("got %v, want an error that contains nothing about the content", err)
 	}
 	<-release
 }

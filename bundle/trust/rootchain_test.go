@@ -79,7 +79,7 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 			first, m.After(first, func(d *trust.RootDraft) { d.SetFloor("a.io/b", "x") }, m.Keys...),
 			"is not a semantic version",
 		},
-		"a release role that nobody can satisfy": {
+		"a release role that cannot be satisfied": {
 			first, m.After(first, func(d *trust.RootDraft) { d.SetThreshold(trust.RoleRelease+"a.io/", 1) }, m.Keys...),
 			"threshold: 1 of 0 keys",
 		},

@@ -17,8 +17,8 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 		"No JSON":                     {"rules: []", "invalid character"},
 		"Two documents":               {"{}{}", "more than one document"},
 		"A list":                      {"[]", "cannot unmarshal array"},
-		"A field that nobody knows":   {`{"rule":[]}`, `unknown field "rule"`},
-		"A match that nobody knows":   {match(`"zone":"x"`), `unknown field "rules[0].match.zone"`},
+		"An unknown field":            {`{"rule":[]}`, `unknown field "rule"`},
+		"An unknown match":            {match(`"zone":"x"`), `unknown field "rules[0].match.zone"`},
 		"A field in another case":     {`{"Rules":[]}`, `unknown field "Rules"`},
 		"A field that is there twice": {`{"rules":[],"rules":[]}`, `key "rules" appears twice`},
 		"Deep nesting": {

@@ -25,8 +25,8 @@ func build(ctx context.Context, p program, cache string, progress io.Writer) err
 	}
 	defer os.RemoveAll(temporary)
 	target := filepath.Join(temporary, p.name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags", "-s -w"+p.ldflags,
-		"-tags", p.tags, "-o", target, p.pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w"+p.ldflags, "-tags", p.tags,
+		"-o", target, p.pkg)
 	cmd.Dir = filepath.Join(source, p.module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-mod=readonly", "GOWORK=off")
 	if _, err := runWithProgress(cmd, "assets: building "+p.name+" from its Go module, once", progress); err != nil {

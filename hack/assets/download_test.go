@@ -96,7 +96,7 @@ func TestLongStepsReportProgress(t *testing.T) {
 	elapsed(t, out, 3, "sh", "-c", "exit 3")
 	data, err := os.ReadFile(output)
 	if err != nil || strings.Count(string(data), "waiting …\n") != 2 {
-		t.Errorf("says %q, %v", data, err)
+		t.Errorf("prints %q, %v", data, err)
 	}
 }
 

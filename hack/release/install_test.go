@@ -69,7 +69,7 @@ func TestProgramsCanBeInstalledWithGo(t *testing.T) {
 			}
 		}
 	})
-	ran(t, t.TempDir(), "go", "install", "-modcacherw", "-trimpath", "-ldflags=-s -w", modulePath+"/kcp-publisher@"+at,
+	ran(t, t.TempDir(), "go", "install", "-modcacherw", "-ldflags=-s -w", modulePath+"/kcp-publisher@"+at,
 		modulePath+"/skr-agent@"+at)
 	for _, name := range programs {
 		if printed := ran(t, bin, "./"+name, "version"); !strings.Contains(printed, "version   "+at) {

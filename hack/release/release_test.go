@@ -79,7 +79,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		commit := strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD"))
 		if printed := ran(t, downloaded, "bash", "-euo", "pipefail", "-c", provenance); !strings.Contains(printed,
 			"Verified OK") || !strings.Contains(printed, commit) {
-			t.Errorf("of the provenance it is told:\n%s", printed)
+			t.Errorf("the provenance script prints:\n%s", printed)
 		}
 		other := strings.Replace(provenance, "openssl", "sed -i s/"+commit+"/"+strings.Repeat("0", len(commit))+
 			"/ provenance.signed\nopenssl", 1)
@@ -137,7 +137,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a program says its version", func(t *testing.T) {
+	t.Run("a program reports its version", func(t *testing.T) {
 		out := t.TempDir()
 		ran(t, out, "tar", "-xzf", filepath.Join(dir, "kcp-publisher_"+version+"_linux_"+runtime.GOARCH+".tar.gz"))
 		if printed := ran(t, out, "./kcp-publisher", "--version"); !strings.Contains(printed, version) {

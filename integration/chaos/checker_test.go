@@ -41,7 +41,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 		broken  Invariant
 		message string
 	}{
-		"a bundle that nobody signed": {func(c *Checker, push func(string, int64, string) Push) {
+		"a bundle that was not signed": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.1.0")
 			p.Refused = errors.New("unknown key")
 			c.Pushed(1, p)
@@ -55,15 +55,15 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 		"a version that no channel had": {func(c *Checker, push func(string, int64, string) Push) {
 			c.Pushed(1, push("sim-5", 11, "9.9.9"))
 		}, Meant, "no channel ever had"},
-		"a module that nobody asked for": {func(c *Checker, push func(string, int64, string) Push) {
+		"a module that was not requested": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions["mailer"] = "1.0.0"
 			c.Pushed(1, p)
 		}, Meant, "mailer"},
-		"an object of a module that nobody asked for": {func(c *Checker, _ func(string, int64, string) Push) {
+		"an object of a module that was not requested": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Objects(1, "sim-5", "mailer", map[string]string{"Deployment mailer": "d"})
 		}, Meant, "mailer"},
-		"a removal that nobody asked for": {func(c *Checker, push func(string, int64, string) Push) {
+		"a removal that was not requested": {func(c *Checker, push func(string, int64, string) Push) {
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions, p.Removals = nil, []string{"scaler"}
 			c.Pushed(1, p)
@@ -158,7 +158,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 4,
 			})
 		}, Statuses, "report 4 is its newest"},
-		"a control plane that says a runtime went back": {func(c *Checker, _ func(string, int64, string) Push) {
+		"a control plane that reports that a runtime went back": {func(c *Checker, _ func(string, int64, string) Push) {
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 9, Key: "k", Report: 5})
 		}, Statuses, "follows bundle 9"},
 		"a rollout that goes on after it was rolled back": {func(c *Checker, _ func(string, int64, string) Push) {
@@ -194,7 +194,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c, push := history()
 			if already := c.Violations(); len(already) > 0 {
-				t.Fatalf("a fleet in which all is well is said to break: %v", already)
+				t.Fatalf("a fleet in which all is well is reported to break: %v", already)
 			}
 			test.happens(c, push)
 			if !slices.ContainsFunc(c.Violations(),
@@ -300,7 +300,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c, push := history()
 			happens(c, push)
 			if v := c.Violations(); len(v) > 0 {
-				t.Errorf("it is said to break: %v", v)
+				t.Errorf("it is reported to break: %v", v)
 			}
 		})
 	}
@@ -374,7 +374,7 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 			Objects: []string{"Deployment scaler-manager"}, Expected: []string{"Deployment scaler-manager"}}
 	}
 	if problems := Judge([]End{good()}); len(problems) > 0 {
-		t.Errorf("a runtime that converged is said to have %v", problems)
+		t.Errorf("a runtime that converged is reported to have %v", problems)
 	}
 	for want, change := range map[string]func(*End){
 		"has map[scaler:1.0.0]":           func(e *End) { e.Has = map[string]string{"scaler": "1.0.0"} },
@@ -403,7 +403,7 @@ func TestGrowthIsNamed(t *testing.T) {
 	if problems := Grown(before,
 		[]Sample{{"publisher 1", "publisher", 80 << 20, 150}, {"another", "unknown", 1 << 40, 1 << 20}}); len(
 		problems) > 0 {
-		t.Errorf("said to grow: %v", problems)
+		t.Errorf("reported to grow: %v", problems)
 	}
 	for want, now := range map[string]Sample{
 		"publisher 1 uses 400 MiB":            {"publisher 1", "publisher", 400 << 20, 100},
@@ -422,6 +422,6 @@ func TestHistoryIsReadable(t *testing.T) {
 	s.Add("two\nlines")
 	if want := "01:30.0  cut a runtime off (sim-3) for 5s\n01:30.0  two\n         lines\n"; s.String() != want ||
 		live.String() != want {
-		t.Errorf("the story is\n%s\nand was told as\n%s", s, live.String())
+		t.Errorf("the story is\n%s\nand was printed as\n%s", s, live.String())
 	}
 }

@@ -30,7 +30,7 @@ var shift []byte
 // The monotonic clock is not shifted, as on a machine whose clock is set.
 func ShiftablePrograms(ctx context.Context, dir string) error {
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("shift clocks of programs: %w: /proc tells them apart", errors.ErrUnsupported)
+		return fmt.Errorf("shift clocks of programs: %w: /proc distinguishes them", errors.ErrUnsupported)
 	}
 	programs, clocks := filepath.Join(dir, "programs"), filepath.Join(dir, "clocks")
 	if err := errors.Join(os.MkdirAll(programs, 0o755), os.MkdirAll(clocks, 0o755)); err != nil {
@@ -44,7 +44,7 @@ func ShiftablePrograms(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-overlay", overlay, "-o", programs+"/",
+	build := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", programs+"/",
 		"./kcp-publisher", "./skr-agent")
 	build.Dir, build.Env = filepath.Dir(module), append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {

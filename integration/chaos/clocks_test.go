@@ -75,7 +75,7 @@ func main() {
 				break
 			}
 			if ctx.Err() != nil {
-				t.Fatalf("with the clock set by %s the program says %s, %s after it began", by, got.Wall, got.Since)
+				t.Fatalf("with the clock set by %s the program reports %s, %s after its start", by, got.Wall, got.Since)
 			}
 		}
 		cancel()

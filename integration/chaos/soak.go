@@ -138,7 +138,7 @@ func (s *stage) sampleOnce(ctx context.Context, soak *soak) (problems error) {
 		for _, h := range held {
 			value, known := values[h.metric]
 			if !known {
-				problems = errors.Join(problems, fmt.Errorf("%s says no %s", p.name, h.metric))
+				problems = errors.Join(problems, fmt.Errorf("%s exports no %s", p.name, h.metric))
 				continue
 			}
 			of := h.of

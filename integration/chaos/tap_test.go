@@ -74,7 +74,7 @@ func TestTapAcceptsABundleOfAPublisherKey(t *testing.T) {
 	p := newPushes(t, publisher)
 	p.push(trusttest.Runtime, publisher, http.StatusCreated)
 	if v := p.tap.checker.Violations(); len(v) > 0 {
-		t.Errorf("said to break: %v", v)
+		t.Errorf("reported to break: %v", v)
 	}
 	if p.tap.checker.Checks()[Signed] == 0 {
 		t.Error("nobody looked at it")
@@ -117,7 +117,7 @@ func TestTapAcceptsABundleBetweenTwoRotations(t *testing.T) {
 	p.rotate(false, keys...)
 	p.push(trusttest.Runtime, keys[1], http.StatusCreated)
 	if v := p.tap.checker.Violations(); len(v) > 0 {
-		t.Errorf("said to break: %v", v)
+		t.Errorf("reported to break: %v", v)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestTapAcceptsABundleOfAKeyRevokedConcurrently(t *testing.T) {
 			p.tap.since = func() time.Duration { return rootSpreads + c.after }
 			p.push(trusttest.Runtime, keys[0], http.StatusCreated)
 			if v := p.tap.checker.Violations(); (len(v) > 0) != c.broken {
-				t.Errorf("said to break %v, want that: %t", v, c.broken)
+				t.Errorf("reported to break %v, want that: %t", v, c.broken)
 			}
 		})
 	}
@@ -159,7 +159,7 @@ func TestTapIgnoresRefusedWrites(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusServiceUnavailable)
 	if v := p.tap.checker.Violations(); len(v) > 0 {
-		t.Errorf("said to break: %v", v)
+		t.Errorf("reported to break: %v", v)
 	}
 }
 

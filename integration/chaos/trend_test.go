@@ -44,7 +44,7 @@ func TestTrendDistinguishesGrowthFromNoise(t *testing.T) {
 		"what was nothing in the first third": {
 			figure(0, func(i int) float64 { return float64(max(0, i-120)) }), false,
 		},
-		"less than what says nothing, from 0": {figure(0, func(i int) float64 { return float64(i) / 1000 }), true},
+		"less than a significant amount, from 0": {figure(0, func(i int) float64 { return float64(i) / 1000 }), true},
 		"what grows with what people do, told": {
 			Series{Values: []float64{1, 2, 3, 4, 5, 6, 7, 8, 9}, Grows: true}, true,
 		},

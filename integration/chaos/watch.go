@@ -194,7 +194,7 @@ func (s *stage) sample(ctx context.Context) []Sample {
 		bytes, err := measured.MemoryBytes()
 		goroutines, unread := goroutines(ctx, p.metrics)
 		if err != nil || unread != nil {
-			s.story.Add("the %s does not say what it uses: %v, %v", p.name, err, unread)
+			s.story.Add("reading the memory and goroutines of the %s failed: %v, %v", p.name, err, unread)
 			continue
 		}
 		samples = append(samples, Sample{p.name, p.role, bytes, goroutines})

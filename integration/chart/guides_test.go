@@ -147,7 +147,7 @@ func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *
 	require.NoError(o, o.api.Create(o.Context(), object))
 	if deleted {
 		require.NoError(o, o.api.Delete(o.Context(), object))
-		require.NoError(o, o.api.Get(o.Context(), client.ObjectKeyFromObject(object), object), "it waits for nobody")
+		require.NoError(o, o.api.Get(o.Context(), client.ObjectKeyFromObject(object), object), "it does not wait")
 	}
 	return object
 }

@@ -70,7 +70,7 @@ func rules(t *testing.T) map[string][]alerts.Alert {
 		chart := filepath.Base(r.Dir)
 		text := render(t, r).Templates["prometheusrule.yaml"]
 		if !strings.HasSuffix(name, "-full") {
-			require.Empty(t, text, "%s has alerts that nobody asked for", name)
+			require.Empty(t, text, "%s has alerts that were not requested", name)
 			continue
 		}
 		var installed struct{ Spec any }

@@ -88,8 +88,8 @@ func buildAt(ctx context.Context, root, commit, dir string) error {
 		"kcp-publisher", "skr-agent"); err != nil {
 		return err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o",
-		filepath.Join(dir, "bin")+"/", "./kcp-publisher", "./skr-agent")
+	build := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", filepath.Join(dir, "bin")+"/",
+		"./kcp-publisher", "./skr-agent")
 	build.Dir, build.Env = source, append(os.Environ(), "CGO_ENABLED=0")
 	return run(build)
 }

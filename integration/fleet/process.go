@@ -247,7 +247,7 @@ var Build = sync.OnceValues(func() (Binaries, error) {
 		return Binaries{}, err
 	}
 	dir := filepath.Join(root, "bin")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", dir+"/",
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-ldflags", "-s -w", "-o", dir+"/",
 		"./kcp-publisher", "./skr-agent")
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

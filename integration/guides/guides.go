@@ -58,7 +58,7 @@ func parse(page string) ([]Block, error) {
 				block.Others = true
 			default:
 				return nil,
-					fmt.Errorf("section %q: a block of sh says %q: want test=NAME, check or others", section, word)
+					fmt.Errorf("section %q: a block of sh contains %q: want test=NAME, check or others", section, word)
 			}
 		}
 		blocks = append(blocks, block)

@@ -53,7 +53,7 @@ fourth
 }
 
 func TestPageWithInvalidBlocksIsAnError(t *testing.T) {
-	for page, output := range map[string]string{
+	for page, want := range map[string]string{
 		"no block":                       "no block of sh",
 		"```sh chek\nx\n```\n":           `"chek"`,
 		"## A\n```sh test=\nx\n```\n":    `"test="`,
@@ -65,7 +65,7 @@ func TestPageWithInvalidBlocksIsAnError(t *testing.T) {
 		"```sh check others\nx\n```\n\n": "",
 	} {
 		_, err := parse(page)
-		if (err == nil) != (output == "") || err != nil && !strings.Contains(err.Error(), output) {
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", page, err)
 		}
 	}

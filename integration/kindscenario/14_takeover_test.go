@@ -71,7 +71,7 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 		"removed in the runtime: PriorityClass skr-webhook-priority",
 		"Manifest kcp-system/" + landscape.ManifestName("berlin", samplemodule.Module) + " is removed"} {
 		if !strings.Contains(output, want) {
-			t.Errorf("not said: %q in\n%s", want, output)
+			t.Errorf("no %q in\n%s", want, output)
 		}
 	}
 	well(t, r)

@@ -50,7 +50,7 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 		return ends > 0, fmt.Sprint(ends, " ends")
 	})
 	drift(t, r)
-	until(t, "the control plane is told that it was given up", func() (bool, string) {
+	until(t, "the control plane reports the rollback of the image", func() (bool, string) {
 		record, err := r.Record(ctx)
 		if err != nil {
 			return false, err.Error()

@@ -37,7 +37,7 @@ func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 	}
 	if err := stage.fleet.Control.Create(ctx, broken, client.DryRunAll); err == nil ||
 		!strings.Contains(err.Error(), "spec.descriptor") {
-		t.Errorf("a template that nobody could resolve: %v", err)
+		t.Errorf("a template that cannot be resolved: %v", err)
 	}
 }
 

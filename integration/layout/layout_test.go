@@ -62,7 +62,7 @@ func TestTopLevelFoldersAreFixed(t *testing.T) {
 	command.Dir = root(t)
 	list, err := command.Output()
 	if err != nil {
-		t.Skipf("this is no git checkout, so what is ours and what is built cannot be told apart: %v", err)
+		t.Skipf("without a git checkout, source files cannot be distinguished from built files: %v", err)
 	}
 	for line := range strings.Lines(string(list)) {
 		entry, _, _ := strings.Cut(strings.TrimSpace(line), "/")
@@ -117,7 +117,7 @@ func TestImportLevelsAreCompared(t *testing.T) {
 	} {
 		problem := judge(module+"/"+c.from, module+"/"+c.to)
 		if (problem == "") != c.allowed {
-			t.Errorf("%s imports %s: allowed must be %t, the judge says %q", c.from, c.to, c.allowed, problem)
+			t.Errorf("%s imports %s: allowed must be %t, the rule returns %q", c.from, c.to, c.allowed, problem)
 		}
 	}
 	if problem := judge(module+"/bundle", "oras.land/oras-go/v2"); problem != "" {
@@ -320,7 +320,7 @@ func packages(t *testing.T) []goPackage {
 			return listed
 		} else if err != nil {
 			listed = nil
-			t.Fatalf("read what go list says: %v", err)
+			t.Fatalf("read the output of go list: %v", err)
 		}
 		listed = append(listed, p)
 	}

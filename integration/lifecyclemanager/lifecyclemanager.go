@@ -1,9 +1,9 @@
-// Package lifecyclemanager runs Kyma's lifecycle-manager with a control plane on this machine, to record what it writes
-// and to test takeovers against it. Its input is a program that hack/lifecyclemanager builds; the package has no part
-// of lifecycle-manager.
+// Package lifecyclemanager runs Kyma's lifecycle-manager with a control plane on this machine, to record its objects
+// and to test takeovers against it. hack/lifecyclemanager builds the program; this package contains no part of
+// lifecycle-manager.
 //
-// It runs without Istio and cert-manager: prerequisites.yaml has their definitions, and Prepare and AddRuntime write
-// the Secrets that they would make.
+// It runs without Istio and cert-manager: prerequisites.yaml has their definitions, and Prepare and AddRuntime create
+// the Secrets that they would create.
 package lifecyclemanager
 
 import (

@@ -200,7 +200,7 @@ func wantBothRefuse(t *testing.T, j judged) {
 		t.Error("sigstore-go accepts it")
 	}
 	if err := j.ours(j.attestation, j.key); refusal.Of(err) == nil {
-		t.Errorf("ours says %v, want a refusal", err)
+		t.Errorf("our verifier returns %v, want a refusal", err)
 	}
 }
 

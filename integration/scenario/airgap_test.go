@@ -181,7 +181,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		contents := v.export("one.tar", "ship", "bunker", "--dry-run")
 		if _, err := os.Stat(v.file("one.tar")); !errors.Is(err, os.ErrNotExist) ||
 			!strings.Contains(contents, "scaler 1.7.0, raw-manifest") {
-			t.Errorf("a dry run wrote a file (%v) or says too little:\n%s", err, contents)
+			t.Errorf("a dry run wrote a file (%v) or reports too little:\n%s", err, contents)
 		}
 		v.export("one.tar", "ship", "bunker")
 		v.imports(0, harbor, v.file("one.tar"))
@@ -189,7 +189,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		must(t, os.Rename(v.file("one.tar"), filepath.Join(drops, "one.tar"))) // as an operator does
 		untilOwn(t, bunker, first)
 	})
-	t.Run("the control plane says that what it knows was carried", func(t *testing.T) {
+	t.Run("the control plane reports that its data was carried", func(t *testing.T) {
 		if c := conditionOf(t, ship, v1beta2.ConditionReporting); c.Reason != "NeverReported" {
 			t.Errorf("before: %+v", c)
 		}
@@ -213,7 +213,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 	v.published(ship, last)
 	v.export("three.tar", "ship", "--since", second, "--images", "--renderer", "none") // the image of scaler is missing
 
-	t.Run("a delta that does not fit says what is missing", func(t *testing.T) {
+	t.Run("a delta that does not fit names the missing content", func(t *testing.T) {
 		writes := written.Load()
 		output := v.imports(3, harbor, v.file("three.tar"))
 		if want := sample.Scaler("1.8.0").ContentDigest().String(); !strings.Contains(output, want) ||
@@ -282,7 +282,7 @@ func TestRuntimeReachedOnlyByFiles(t *testing.T) {
 		}
 		unwritten(t, writes)
 		// The carried report can be from before the Deployment was ready with its new image.
-		until(t, 60*time.Second, "a carried report says that all is ready", func() (bool, string) {
+		until(t, 60*time.Second, "a carried report shows that all is ready", func() (bool, string) {
 			v.report(ship, harbor, "report-3.json")
 			record, err := ship.Record(ctx)
 			if err != nil {

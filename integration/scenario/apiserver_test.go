@@ -121,7 +121,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 	for n, fault := range []int64{-1, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests,
 		http.StatusInternalServerError, http.StatusServiceUnavailable} {
 		api.status.Store(fault)
-		until(t, time.Minute, fmt.Sprintf("the agent says that it waits because of %d", fault), func() (bool, string) {
+		until(t, time.Minute, fmt.Sprintf("the agent reports that it waits because of %d", fault), func() (bool, string) {
 			return strings.Count(r.Agent().Log(), waits) > n, r.Agent().Log()
 		})
 	}
@@ -132,7 +132,7 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 		return err == nil, fmt.Sprint(err)
 	})
 	if !running(r.Agent()) || count > 8 {
-		t.Errorf("the agent runs: %t; it said %d times why it waits", running(r.Agent()), count)
+		t.Errorf("the agent runs: %t; it logged the reason for waiting %d times", running(r.Agent()), count)
 	}
 
 	// The token expires while the agent runs, and the agent reads the next one from the file, as kubelet renews it.

@@ -292,7 +292,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 		must(t, victim.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, foreign.Bytes)))
 		must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.WrongRuntime)))
 		must(t, f.StartPublisher())
-		until(t, 30*time.Second, "an Event on the Kyma in the control plane says that a bundle was refused",
+		until(t, 30*time.Second, "an Event on the Kyma in the control plane reports that a bundle was refused",
 			func() (bool, string) {
 				var events eventsv1.EventList
 				if err := f.Control.List(ctx, &events); err != nil {

@@ -61,7 +61,7 @@ func TestRuntimeFollowsItsAdminWithoutControlPlane(t *testing.T) {
 		}
 		return ready["scaler"] == "1.8.0" && ready["mailer"] == "1.0.0", fmt.Sprint(ready)
 	})
-	until(t, 60*time.Second, "the bound one says what it waits for", func() (bool, string) {
+	until(t, 60*time.Second, "the bound one reports the reason for waiting", func() (bool, string) {
 		kyma, err := bound.Kyma(ctx)
 		return err == nil && strings.Contains(fmt.Sprint(kyma.Status.Modules), "waiting for the control plane"),
 			fmt.Sprint(err)
@@ -160,7 +160,7 @@ func TestAutonomousRuntimeNeverGoesBack(t *testing.T) {
 	untilSaid("and nothing goes back by it", "scaler", "1.8.0", "stays at version 1.8.0", runtime)
 	notDowngraded("with a Kyma that was replaced")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = modules("scaler") }))
-	until(t, 60*time.Second, "a module that was chosen goes when nobody asks for it", func() (bool, string) {
+	until(t, 60*time.Second, "a chosen module is removed when it is no longer requested", func() (bool, string) {
 		err := r.API.Get(ctx, inKyma("mailer"), &v1beta2.Manifest{})
 		return client.IgnoreNotFound(err) == nil && err != nil, fmt.Sprint(err)
 	})

@@ -114,7 +114,7 @@ func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 		t.Run(b.module, func(t *testing.T) {
 			for side, read := range map[string]func(context.Context) (*v1beta2.Kyma, error){"control plane": r.Record,
 				"runtime": r.Kyma} {
-				until(t, 40*time.Second, fmt.Sprintf("the %s says what is wrong with %s", side, b.module),
+				until(t, 40*time.Second, fmt.Sprintf("the %s reports the problem with %s", side, b.module),
 					func() (bool, string) {
 						kyma, err := read(ctx)
 						if err != nil {
@@ -154,7 +154,7 @@ func TestBadModulesFailAloneWithTheirReason(t *testing.T) {
 // untilWhy waits until why names a situation and its advice.
 func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
 	t.Helper()
-	until(t, 60*time.Second, fmt.Sprintf("why %s says %s", args, situation), func() (bool, string) {
+	until(t, 60*time.Second, fmt.Sprintf("why %s reports %s", args, situation), func() (bool, string) {
 		output, err := f.Why(t.Context(), append(args, "-o", "json")...)
 		var got struct{ Situation, Cause, Advice string }
 		if err == nil {
@@ -207,7 +207,7 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 		})
 		defer f.Registry.Intercept(nil)
 		promote(t, f, "1.8.0")
-		until(t, 30*time.Second, "the runtime's Kyma says that 1.8.0 waits for its content", func() (bool, string) {
+		until(t, 30*time.Second, "the runtime's Kyma reports that 1.8.0 waits for its content", func() (bool, string) {
 			kyma, err := r.Kyma(ctx)
 			if err != nil {
 				return false, err.Error()
@@ -227,7 +227,7 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 		f.Registry.Intercept(nil)
 		must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	})
-	t.Run("a version that never becomes ready says so", func(t *testing.T) {
+	t.Run("a version that never becomes ready reports it", func(t *testing.T) {
 		must(t, f.Offer(ctx, sample.BrokenScaler("2.0.0")))
 		promote(t, f, "2.0.0")
 		must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateProcessing))
@@ -242,7 +242,7 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 	})
 	t.Run("a release that goes back is not followed", func(t *testing.T) {
 		promote(t, f, "1.7.0")
-		until(t, 20*time.Second, "the downgrade is said and not done", func() (bool, string) {
+		until(t, 20*time.Second, "the downgrade is reported and not done", func() (bool, string) {
 			record, err := r.Record(ctx)
 			if err != nil || len(record.Status.Modules) != 1 {
 				return false, fmt.Sprint(err)

@@ -54,7 +54,7 @@ func TestFleetOnABucket(t *testing.T) {
 	}
 	if err := whole(bucket.Host); err == nil || !strings.Contains(err.Error(), "--blob-host "+bucket.Gateway) ||
 		strings.Contains(err.Error(), "X-Amz") {
-		t.Errorf("a redirect to a host that nobody named: %v", err)
+		t.Errorf("a redirect to a host that was not named: %v", err)
 	}
 	must(t, whole(bucket.Direct))
 

@@ -77,17 +77,17 @@ func mayHaveMailer(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	must(t, f.Control.Patch(ctx, template,
 		client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"`+v1beta2.LabelBeta+`":"true"}}}`))))
 	labelKyma(t, f, r, v1beta2.LabelBeta, v1beta2.False)
-	until(t, 30*time.Second, "mailer is uninstalled, and the Kyma says why", func() (bool, string) {
+	until(t, 30*time.Second, "mailer is uninstalled, and the Kyma reports the reason", func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		if err != nil {
 			return false, err.Error()
 		}
 		gone := apierrors.IsNotFound(r.API.Get(ctx, inKyma("mailer"), &appsv1.Deployment{}))
-		isSet := slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
+		reported := slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
 			return m.Name == f.Own("mailer") && m.State == v1beta2.StateError &&
 				strings.Contains(m.Message, "module template not allowed")
 		})
-		return gone && isSet && kyma.Status.State == v1beta2.StateError,
+		return gone && reported && kyma.Status.State == v1beta2.StateError,
 			fmt.Sprintf("gone %t, Kyma %s, modules %+v", gone, kyma.Status.State, kyma.Status.Modules)
 	})
 	untilSeen(t, r)

@@ -237,7 +237,7 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 			thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kymas.operator.kyma-project.io")),
 		"registering webhooks": publisher.Create(ctx,
 			thing("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "mine")),
-		"breaking somebody's lease": publisher.Delete(ctx,
+		"breaking another program's lease": publisher.Delete(ctx,
 			thing("coordination.k8s.io/v1", "Lease", sample.Namespace, "other")),
 		"another namespace's details": publisher.Get(ctx, client.ObjectKey{Name: "default"},
 			thing("v1", "Namespace", "", "")),
@@ -282,7 +282,7 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 		}}))
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 
-	t.Run("the bundle says which image the agent runs", func(t *testing.T) {
+	t.Run("the bundle names the image of the agent", func(t *testing.T) {
 		own := deployed(t, r)
 		first := own.Spec.Template.Spec.Containers[0].Image
 		must(t, r.API.Patch(ctx, own,

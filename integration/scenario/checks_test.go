@@ -39,11 +39,11 @@ func TestFailedCheckRollsBackTheCanaryOnly(t *testing.T) {
 	must(t, err)
 	const want = "maxFailures allows 0; check works failed in canary-0 (0.9, 0.2 before the upgrade)"
 	if !strings.HasSuffix(rollout.Status.Message, want) {
-		t.Errorf("the rollout says %q, want the end %q", rollout.Status.Message, want)
+		t.Errorf("the rollout reports %q, want the end %q", rollout.Status.Message, want)
 	}
 	const reason = "check works is Failed: 0.9, 0.2 before the upgrade: above 0.5"
 	if shown := ask(t, f, "rollout", "show", firstRollout); !strings.Contains(shown, reason) {
-		t.Errorf("rollout show says\n%s", shown)
+		t.Errorf("rollout show reports\n%s", shown)
 	}
 }
 

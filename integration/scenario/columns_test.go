@@ -140,7 +140,7 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 			meta.IsStatusConditionTrue(k.Status.Conditions, v1beta2.ConditionAccepted)
 	})
 	if got := kstatusOf(t, ready); got != status.CurrentStatus || ready.Status.ObservedGeneration != ready.Generation {
-		t.Errorf("kstatus says %s, observed generation %d of %d", got, ready.Status.ObservedGeneration,
+		t.Errorf("kstatus reports %s, observed generation %d of %d", got, ready.Status.ObservedGeneration,
 			ready.Generation)
 	}
 
@@ -189,7 +189,7 @@ func TestUnrelatedChangeKeepsRuntimesReadyInKubectl(t *testing.T) {
 	}
 	if asked.Status.State != v1beta2.StateProcessing || asked.Status.ReadyModules != "1/2" ||
 		kstatusOf(t, asked) != status.InProgressStatus {
-		t.Errorf("the Kyma is %s with %s, kstatus says %s", asked.Status.State, asked.Status.ReadyModules,
+		t.Errorf("the Kyma is %s with %s, kstatus reports %s", asked.Status.State, asked.Status.ReadyModules,
 			kstatusOf(t, asked))
 	}
 	must(t, r.StartAgent())

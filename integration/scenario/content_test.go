@@ -46,7 +46,7 @@ func imageOf(t *testing.T, r *fleet.Runtime, deployment string) string {
 // untilCondition waits until one of the conditions of a module's Manifest in the runtime contains a text.
 func untilCondition(t *testing.T, r *fleet.Runtime, module, kind, text string) {
 	t.Helper()
-	until(t, 30*time.Second, module+" says "+text+" in its condition "+kind, func() (bool, string) {
+	until(t, 30*time.Second, module+" reports "+text+" in its condition "+kind, func() (bool, string) {
 		manifest := &v1beta2.Manifest{}
 		if err := r.API.Get(t.Context(), inKyma(module), manifest); err != nil {
 			return false, err.Error()
@@ -145,7 +145,7 @@ func TestHostileContentAffectsOnlyItsModule(t *testing.T) {
 	}))
 	for module, c := range hostile {
 		t.Run(module, func(t *testing.T) {
-			until(t, 90*time.Second, "the control plane says what is wrong", func() (bool, string) {
+			until(t, 90*time.Second, "the control plane reports the problem", func() (bool, string) {
 				kyma, err := r.Record(ctx)
 				if err != nil {
 					return false, err.Error()
@@ -274,7 +274,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	must(t, err)
 	expect := func(version, text string) {
 		t.Helper()
-		until(t, 60*time.Second, "the control plane says "+text, func() (bool, string) {
+		until(t, 60*time.Second, "the control plane reports "+text, func() (bool, string) {
 			kyma, err := r.Record(ctx)
 			if err != nil || len(kyma.Status.Modules) == 0 {
 				return false, "no module"
@@ -292,7 +292,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	expect("1.0.0", "is not signed")
 	// The policy takes effect without a restart. An invalid policy changes nothing.
 	demand("required: perhaps")
-	until(t, 30*time.Second, "the publisher says that it goes on with the policy before", func() (bool, string) {
+	until(t, 30*time.Second, "the publisher reports that it keeps the previous policy", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
 		return bytes.Contains(log, []byte("failed to load the signature policy, continuing with the previous one")),
 			fmt.Sprint(err)

@@ -100,7 +100,7 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) },
 		"runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
 	} {
-		until(t, 40*time.Second, "the "+side+" says what is wrong with the pins", func() (bool, string) {
+		until(t, 40*time.Second, "the "+side+" reports the problem with the pins", func() (bool, string) {
 			kyma, err := read()
 			if err != nil {
 				return false, err.Error()

@@ -67,7 +67,7 @@ func TestDeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	mine := scalerOfUser("mine")
 	must(t, r.API.Create(ctx, mine))
 	deleteKyma(t, f, r)
-	until(t, 40*time.Second, "the control plane says what keeps the Kyma", func() (bool, string) {
+	until(t, 40*time.Second, "the control plane reports the reason why the Kyma stays", func() (bool, string) {
 		kyma, err := r.Record(ctx)
 		if err != nil {
 			return false, err.Error()

@@ -165,7 +165,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	must(t, f.RestoreControlPlane(backup))
 	d.mount()
 	must(t, f.StartPublisher())
-	until(t, time.Minute, "the publisher says that the keys are outdated", func() (bool, string) {
+	until(t, time.Minute, "the publisher reports that the keys are outdated", func() (bool, string) {
 		ready := conditionOf(t, d.r, v1beta2.ConditionReady)
 		return strings.Contains(ready.Message, "is newer"), ready.Message
 	})

@@ -35,7 +35,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 
 	r, err := f.AddRuntime(ctx, "one", "regular")
 	must(t, err)
-	t.Run("what it brings is installed, and says which commit it is of", func(t *testing.T) {
+	t.Run("what it brings is installed, and names its commit", func(t *testing.T) {
 		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 		must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 		for object, version := range versions(t, f) {
@@ -59,7 +59,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 	sh := newPlainShell(t, f.Dir, f.Binaries(), "https://git.example/kyma/fleet.git", repo.url, "~/fleet-git",
 		repo.credentials)
 	promote := strings.TrimSpace(page[2])
-	t.Run("a branch to review tells what it would do, and does nothing", func(t *testing.T) {
+	t.Run("a branch to review reports what it would do, and does nothing", func(t *testing.T) {
 		before := versions(t, f)
 		sh.run(promote + " --branch scaler-1.8")
 		output := sh.run(strings.TrimSpace(page[3]) + " --git-credentials " + repo.credentials)
@@ -110,7 +110,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		promoted = repo.git("rev-parse", "HEAD")
 		untilCommit(t, f, promoted)
 		if got := bundleSource(t, f, "one"); got != promoted || !strings.Contains(output, promoted) {
-			t.Errorf("the bundle is of commit %s, want %s; the command said\n%s", got, promoted, output)
+			t.Errorf("the bundle is of commit %s, want %s; the command reported\n%s", got, promoted, output)
 		}
 		provenance, code := fleet.Run(ctx, f.Binaries().Agent, "provenance", "cm/scaler-settings", "-n",
 			v1beta2.RuntimeNamespace, "--kubeconfig", r.Kubeconfig())
@@ -141,7 +141,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 	})
 
-	t.Run("a broken commit changes nothing and says where", func(t *testing.T) {
+	t.Run("a broken commit changes nothing and reports the place", func(t *testing.T) {
 		before := versions(t, f)
 		good := strings.Replace(kymaOf("two", "mailer"), "channel: regular", "channel: fast", 1)
 		repo.push(map[string]string{
@@ -153,7 +153,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 			"fleet/kymas/three.yaml": "# new\n" + strings.Replace(kymaOf("three"), "name: three", "name: Three!", 1),
 		})
 		untilCommitRefused(t, f, before, `metadata.name: "Three!": `)
-		until(t, 10*time.Second, "an Event says so", func() (bool, string) {
+		until(t, 10*time.Second, "an Event reports it", func() (bool, string) {
 			var events corev1.EventList
 			err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace))
 			for _, e := range events.Items {
@@ -204,7 +204,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		untilCommitRefused(t, f, before, "--allow-rewind")
 		must(t, f.RestartPublisher(append(flags, "--git-poll-interval", "500ms", "--allow-rewind")...))
 		untilCommit(t, f, first)
-		until(t, 60*time.Second, "the runtime keeps scaler 1.8.0 and says why", func() (bool, string) {
+		until(t, 60*time.Second, "the runtime keeps scaler 1.8.0 and reports the reason", func() (bool, string) {
 			record, err := r.Record(ctx)
 			must(t, err)
 			m := moduleOf(record, "scaler")

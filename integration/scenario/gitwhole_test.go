@@ -112,7 +112,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 		})
 		if why, err := f.Why(ctx, "one"); err != nil ||
 			!strings.Contains(why, "because    publishing is held while commit "+promoted) {
-			t.Errorf("why says: %v\n%s", err, why)
+			t.Errorf("why reports: %v\n%s", err, why)
 		}
 		nothingIsPublished()
 	})
@@ -226,7 +226,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		})
 		untilCommit(t, f, repo.git("rev-parse", "HEAD"))
 	})
-	t.Run("what somebody deletes comes again", func(t *testing.T) {
+	t.Run("a deleted object is created again", func(t *testing.T) {
 		two := &v1beta2.Kyma{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "two"}, two))
 		deleted := two.UID
@@ -255,7 +255,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		repo.git("mv", "kymas", "fleet/kymas")
 		untilCommit(t, f, repo.push(nil))
 	})
-	t.Run("a Kyma with a runtime goes when a person says so, one that is protected never", func(t *testing.T) {
+	t.Run("a Kyma with a runtime is removed after a confirmation, a protected one never", func(t *testing.T) {
 		adopted := &v1beta2.Kyma{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "adopted"}, adopted))
 		earlier := adopted.DeepCopy()
@@ -271,7 +271,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 				"allow this commit: "+command)
 		if output, err := f.Ask(ctx, "diff", "--from", filepath.Join(repo.dir, "fleet")); err != nil ||
 			!strings.Contains(output, "held    until an operator allows the commit, because it would prune 1 Kymas") {
-			t.Errorf("diff says: %v\n%s", err, output)
+			t.Errorf("diff reports: %v\n%s", err, output)
 		}
 		config := &corev1.ConfigMap{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"}, config))
@@ -286,7 +286,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		})
 		if got := record(t, f)["message"]; modulesOf("adopted") != "mailer" ||
 			!strings.Contains(got, "protected by the annotation "+v1beta2.AnnotationPrune+": Kyma adopted") {
-			t.Errorf("the record says %s", got)
+			t.Errorf("the record reports %s", got)
 		}
 	})
 	t.Run("it lacks no right", func(t *testing.T) {

@@ -80,7 +80,7 @@ func (w *walk) prints(script string, wants ...string) {
 // until repeats a script until a line of its output contains all texts, and returns the first word of that line.
 func (w *walk) until(script string, wants ...string) (first string) {
 	w.Helper()
-	until(w.T, time.Minute, fmt.Sprintf("%s says %q", script, wants), func() (bool, string) {
+	until(w.T, time.Minute, fmt.Sprintf("%s reports %q", script, wants), func() (bool, string) {
 		output, err := w.s.try(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
 		for line := range strings.Lines(output) {
 			if err == nil &&

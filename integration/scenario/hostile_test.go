@@ -123,10 +123,10 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		must(t, f.StartPublisher())
 		after := r.untilReporting("Silent=False")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
-			t.Errorf("heard at %s, after a restart at %s", b, a)
+			t.Errorf("the report arrived at %s, after a restart at %s", b, a)
 		}
 	})
-	t.Run("the same report in other bytes is not heard again", func(t *testing.T) {
+	t.Run("the same report in other bytes does not count again", func(t *testing.T) {
 		before := r.untilReporting("Silent=False")
 		fetched := reportOf(t, f, r.id)
 		var again map[string]any
@@ -140,7 +140,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" }) // evaluated after the previous one
 		after := r.untilReporting("spec.channel")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
-			t.Errorf("heard at %s, and again at %s", b, a)
+			t.Errorf("the report arrived at %s, and again at %s", b, a)
 		}
 	})
 	t.Run("a number that an earlier publisher believed does not bind", func(t *testing.T) {
@@ -153,7 +153,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		must(t, f.StartPublisher())
 		r.say(good)
 		if after := r.untilReporting("Reported=True"); after.Status.Runtime.ReportSequence > time.Now().UnixMilli() {
-			t.Errorf("the Kyma still says %d", after.Status.Runtime.ReportSequence)
+			t.Errorf("the Kyma still has %d", after.Status.Runtime.ReportSequence)
 		}
 	})
 	t.Run("numbers begin anew with a new key", func(t *testing.T) {
@@ -180,7 +180,7 @@ func TestFalseReportClaimsEndWithTheNextReport(t *testing.T) {
 		r.say(good)
 		r.untilReporting("Reported=True")
 	})
-	t.Run("a status that the API server refuses is told in one that it takes", func(t *testing.T) {
+	t.Run("a status that the API server refuses is replaced by a valid one", func(t *testing.T) {
 		stop := denyStatus(t, f.Control, r.id, "object.status.runtime.observed.agentVersion == 'unspeakable'")
 		until(t, time.Minute, "the policy is in force", func() (bool, string) {
 			kyma, err := r.record()

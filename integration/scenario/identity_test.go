@@ -88,7 +88,7 @@ func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
 	must(t, relabel(t, f, "victim", "victim")) // reverted
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
-	t.Log("A Kyma that is refused can be deleted: its own runtime is told, and none other.")
+	t.Log("A Kyma that is refused can be deleted: its own runtime is notified, and no other one.")
 	must(t, f.Control.Delete(ctx, fleet.NewKyma("mallory", "regular")))
 	until(t, 30*time.Second, "the Kyma is gone", func() (bool, string) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(older), older)

@@ -184,7 +184,7 @@ func TestModuleStatusNamesItsSource(t *testing.T) {
 		"control plane": func() (*v1beta2.Kyma, error) { return r.Record(ctx) },
 		"runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(ctx) },
 	} {
-		untilModule(t, "the "+side+" tells all of the module", read, f.Own("scaler"),
+		untilModule(t, "the "+side+" reports all of the module", read, f.Own("scaler"),
 			func(m v1beta2.ModuleStatus) bool {
 				return m.State == v1beta2.StateReady && m.FQDN == scaler(f, "").Component() &&
 					m.OcmComponentName == m.FQDN && m.Channel == "regular" && m.Version == "1.7.0" &&

@@ -64,7 +64,7 @@ func (c *candidate) signal(t *testing.T, s os.Signal) {
 // untilSays waits until the log contains a text.
 func (c *candidate) untilSays(t *testing.T, text string) {
 	t.Helper()
-	until(t, time.Minute, "the log of the publisher says "+text, func() (bool, string) {
+	until(t, time.Minute, "the log of the publisher reports "+text, func() (bool, string) {
 		data, err := os.ReadFile(c.log)
 		return err == nil && strings.Contains(string(data), text), string(last(data, 1000))
 	})
@@ -137,7 +137,7 @@ func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
 // untilEvent waits for an Event on a runtime's Kyma in the control plane.
 func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 	t.Helper()
-	until(t, 30*time.Second, "an Event on Kyma "+kyma+" says "+reason+": "+text, func() (bool, string) {
+	until(t, 30*time.Second, "an Event on Kyma "+kyma+" reports "+reason+": "+text, func() (bool, string) {
 		var events eventsv1.EventList
 		if err := f.Control.List(t.Context(), &events); err != nil {
 			return false, err.Error()
@@ -184,7 +184,7 @@ func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	promote(t, f, "1.8.0")
 	untilPublished("one", "1.8.0")
 
-	until(t, time.Minute, "somebody else takes the Lease", func() (bool, string) {
+	until(t, time.Minute, "another client takes the Lease", func() (bool, string) {
 		must(t, f.Control.Get(ctx, client.ObjectKeyFromObject(lease), lease))
 		lease.Spec.HolderIdentity, lease.Spec.RenewTime = new("somebody"), new(metav1.NowMicro())
 		err := f.Control.Update(ctx, lease)

@@ -221,7 +221,7 @@ func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 	must(t, err)
 	if condition := meta.FindStatusCondition(record.Status.Conditions,
 		v1beta2.ConditionReporting); condition.LastTransitionTime != since || condition.Status != metav1.ConditionTrue {
-		t.Errorf("a restart changes what is thought of the runtime: %+v", condition)
+		t.Errorf("a restart changes the condition Reporting: %+v", condition)
 	}
 	r.Agent().Stop()
 	must(t, f.Publisher().Stop())

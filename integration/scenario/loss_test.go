@@ -182,7 +182,7 @@ func losesItsData(t *testing.T, v volume) {
 		t.Run(c.name, func(t *testing.T) {
 			before := len(f.Publisher().Log())
 			v.replace(t, c.other, c.lost()...)
-			until(t, 30*time.Second, "the publisher says what was lost", func() (bool, string) {
+			until(t, 30*time.Second, "the publisher reports the lost data", func() (bool, string) {
 				log := f.Publisher().Log()[before:]
 				return strings.Contains(log, c.message), string(last([]byte(log), 1000))
 			})
@@ -192,7 +192,7 @@ func losesItsData(t *testing.T, v volume) {
 			})
 			must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 			must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-			until(t, 30*time.Second, "the control plane says that all is well", func() (bool, string) {
+			until(t, 30*time.Second, "the control plane reports that all is well", func() (bool, string) {
 				record, err := r.Record(ctx)
 				if err != nil {
 					return false, err.Error()

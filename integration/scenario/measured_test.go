@@ -45,7 +45,7 @@ func TestAgentMeasuresACheckThatDecidesTheRollout(t *testing.T) {
 	rollout, err := f.Rollout(ctx, firstRollout)
 	must(t, err)
 	if !strings.Contains(rollout.Status.Message, "check settings-exist failed in canary") {
-		t.Errorf("the rollout says %q", rollout.Status.Message)
+		t.Errorf("the rollout reports %q", rollout.Status.Message)
 	}
 	must(t, canary.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	wantHistory(t, other, "1.7.0")

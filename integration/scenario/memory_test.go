@@ -129,7 +129,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		if !strings.Contains(log, reason) {
 			t.Errorf("the log does not say %s:\n%s", reason, log)
 		}
-		until(t, 30*time.Second, "the condition says that it is over", func() (bool, string) {
+		until(t, 30*time.Second, "the condition reports that it is over", func() (bool, string) {
 			c := conditionOf(t, r, v1beta2.ConditionRegistry)
 			return c.Status == metav1.ConditionTrue && c.Reason == v1beta2.ReasonConsistent, c.Reason + ": " + c.Message
 		})
@@ -215,7 +215,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			}
 			stated(t, v1beta2.ReasonBundleForeign, f.Publisher().Log()[log:])
 		})
-	t.Run("an agent refuses to go back unless the statement says so, whoever signed it", func(t *testing.T) {
+	t.Run("an agent refuses to go back unless the statement lists the rollback, with any signer", func(t *testing.T) {
 		settle(t, f)
 		before := witness(t, r)
 		must(t, f.Publisher().Stop())
@@ -232,7 +232,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	t.Run("an agent that was away follows a rollout that was undone", func(t *testing.T) {
 		must(t, r.Agent().Stop())
 		ask(t, f, "rollout", "undo", firstRollout)
-		until(t, 30*time.Second, "the bundle says that scaler goes back", func() (bool, string) {
+		until(t, 30*time.Second, "the bundle reports that scaler goes back", func() (bool, string) {
 			next, err := lying(t, f, r)
 			if err != nil {
 				return false, err.Error()

@@ -88,7 +88,7 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 		}
 	}
 	if _, is := before[ofPublisher+"git_ready"]; is {
-		t.Error("a publisher without Git says how Git does")
+		t.Error("a publisher without Git exports metrics of Git")
 	}
 
 	tampered, err := r.Desired(ctx)

@@ -110,7 +110,7 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		remove("opener")
 		must(t, r.API.Delete(ctx, webhook))
 	})
-	t.Run("an object that somebody else made is neither written nor deleted", func(t *testing.T) {
+	t.Run("an object of another client is neither written nor deleted", func(t *testing.T) {
 		thief := overreaching("thief", "")
 		thief.DefaultCR = "apiVersion: v1\nkind: Secret\nmetadata: {name: customer-data, namespace: tenant}\n"
 		heir := overreaching("heir", "")

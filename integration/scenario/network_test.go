@@ -70,7 +70,7 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 
 	t.Run("the agent names the host that it does not follow to, and the flag", func(t *testing.T) {
 		inside.Store(new("/runtimes/one/"))
-		until(t, 30*time.Second, "the agent says where it was led", func() (bool, string) {
+		until(t, 30*time.Second, "the agent reports the target of the redirect", func() (bool, string) {
 			log := r.Agent().Log()
 			return strings.Contains(log, "add --blob-host "+metadata.Listener.Addr().String()),
 				string(last([]byte(log), 500))
@@ -79,7 +79,7 @@ func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	t.Run("the publisher does, too, and it is no outage", func(t *testing.T) {
 		inside.Store(new("/component-descriptors/"))
 		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.8.0")))
-		until(t, 30*time.Second, "the control plane says where it was led", func() (bool, string) {
+		until(t, 30*time.Second, "the control plane reports the target of the redirect", func() (bool, string) {
 			output, _ := f.Why(ctx, "one")
 			return strings.Contains(output, "add --blob-host "+metadata.Listener.Addr().String()), output
 		})
@@ -157,7 +157,7 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	t.Run("scrapes", func(t *testing.T) { scrapes(t, f, address) })
 
 	f.Registry.Intercept(nil)
-	until(t, 30*time.Second, "that it answers again is said", func() (bool, string) {
+	until(t, 30*time.Second, "its recovery is reported", func() (bool, string) {
 		return of("responds for this runtime again") == 1, "no line yet"
 	})
 }
@@ -197,11 +197,11 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 		base, token string
 		want        int
 	}{
-		"without encryption":            {"http://" + address, "", http.StatusBadRequest},
-		"as nobody":                     {"https://" + address, "", http.StatusUnauthorized},
-		"with a token that is none":     {"https://" + address, "none", http.StatusInternalServerError},
-		"as somebody who is not let in": {"https://" + address, tokenOf("stranger"), http.StatusForbidden},
-		"as Prometheus":                 {"https://" + address, tokenOf("prometheus"), http.StatusOK},
+		"without encryption":        {"http://" + address, "", http.StatusBadRequest},
+		"as nobody":                 {"https://" + address, "", http.StatusUnauthorized},
+		"with a token that is none": {"https://" + address, "none", http.StatusInternalServerError},
+		"as a user without access":  {"https://" + address, tokenOf("stranger"), http.StatusForbidden},
+		"as Prometheus":             {"https://" + address, tokenOf("prometheus"), http.StatusOK},
 	} {
 		code, body := get(c.base, c.token)
 		if code != c.want ||

@@ -31,8 +31,21 @@ func TestProgramsWorkWithoutTakeovers(t *testing.T) {
 	untilForgotten(t, r, fleet.Generous)
 }
 
+// TestProgramsCompileWithoutTakeovers is the part of TestProgramsWorkWithoutTakeovers that runs on every change.
+func TestProgramsCompileWithoutTakeovers(t *testing.T) {
+	build(t, "./kcp-publisher/internal/command", "./skr-agent/internal/command")
+}
+
 // withoutTakeovers builds the programs with stubs for the folders of takeovers.
 func withoutTakeovers(t *testing.T) fleet.Binaries {
+	t.Helper()
+	dir := t.TempDir()
+	build(t, "-ldflags", "-s -w", "-o", dir+"/", "./kcp-publisher", "./skr-agent")
+	return fleet.Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
+}
+
+// build runs `go build` with stubs for the folders of takeovers.
+func build(t *testing.T, args ...string) {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	must(t, err)
@@ -58,13 +71,11 @@ func withoutTakeovers(t *testing.T) fleet.Binaries {
 	}
 	overlay, err := json.Marshal(map[string]any{"Replace": replace})
 	must(t, err)
-	dir := t.TempDir()
-	must(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-overlay", filepath.Join(dir, "overlay.json"), "-trimpath",
-		"-ldflags", "-s -w", "-o", dir+"/", "./kcp-publisher", "./skr-agent")
+	file := filepath.Join(t.TempDir(), "overlay.json")
+	must(t, os.WriteFile(file, overlay, 0o600))
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"build", "-overlay", file}, args...)...)
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build the programs without takeovers: %v\n%s", err, output)
 	}
-	return fleet.Binaries{Publisher: filepath.Join(dir, "kcp-publisher"), Agent: filepath.Join(dir, "skr-agent")}
 }

@@ -143,7 +143,7 @@ func TestRegistryOutageOnlyDelaysAndIsLoggedOnce(t *testing.T) {
 	late, err := f.AddRuntime(ctx, "late", "regular", "mailer")
 	must(t, err)
 	// It has no Kyma yet, in which an operator would look first.
-	until(t, 30*time.Second, "an agent that never reached its registry says so in an Event", func() (bool, string) {
+	until(t, 30*time.Second, "an agent that never reached its registry reports it in an Event", func() (bool, string) {
 		events := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
 		return len(events) == 1 && events[0].InvolvedObject.Name == v1beta2.RuntimeKymaName &&
 			strings.Contains(events[0].Message, f.Location()), fmt.Sprint(events)
@@ -222,7 +222,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	if grown := f.Publisher().Log()[log:]; grown != "" {
 		t.Errorf("the publisher is not quiet at steady state:\n%s", grown)
 	}
-	t.Run("heartbeats are heard and not written, across a restart of the publisher", func(t *testing.T) {
+	t.Run("heartbeats are received and not written, across a restart of the publisher", func(t *testing.T) {
 		heartbeats(t, f, r.ID, 1)
 		record, err := r.Record(ctx)
 		must(t, err)

@@ -142,7 +142,7 @@ func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
 	must(t, err)
 	response.Body.Close()
 	if response.StatusCode != http.StatusOK || !strings.Contains(string(body), "The wave is approved.") {
-		t.Errorf("approve says %d\n%s", response.StatusCode, body)
+		t.Errorf("approve reports %d\n%s", response.StatusCode, body)
 	}
 	must(t, f.UntilRollout(ctx, firstRollout, "it succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	p.untilShows(t, "/rollouts", "No rollout is under way", "Succeeded", "1.7.0 → 1.8.0")

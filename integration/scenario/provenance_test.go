@@ -64,7 +64,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the publisher says the same", func(t *testing.T) {
+	t.Run("the publisher reports the same", func(t *testing.T) {
 		output, err := f.Why(ctx, r.ID, f.Own("scaler"), "--location", f.Location(), "--trust",
 			filepath.Join(f.Keys(), "root.json"), "-o", "json")
 		must(t, err)
@@ -77,7 +77,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		if o := got.Origins[0]; o.Bundle.Digest != found.Bundle.Digest ||
 			o.Bundle.PublisherKey != found.Bundle.PublisherKey || o.Component != found.Component ||
 			o.Content[0] != found.Content[0] {
-			t.Errorf("the publisher says %+v, the runtime %+v", o, found.Origin)
+			t.Errorf("the publisher reports %+v, the runtime %+v", o, found.Origin)
 		}
 	})
 	t.Run("what no module brought has no chain", func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		must(t, r.API.Create(ctx, own))
 		if output := provenance(1, "configmap/own", "-n", v1beta2.RuntimeNamespace); !strings.Contains(output,
 			"is in no Manifest's inventory") {
-			t.Errorf("it says\n%s", output)
+			t.Errorf("it reports\n%s", output)
 		}
 		provenance(1, "configmap/nothing", "-n", v1beta2.RuntimeNamespace)
 		provenance(2, "configmap")
@@ -104,7 +104,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		must(t, r.API.Patch(ctx, state, client.MergeFrom(before)))
 		if output := provenance(3, "configmap/scaler-settings", "-n",
 			v1beta2.RuntimeNamespace); !strings.Contains(output, "refused (") {
-			t.Errorf("it says\n%s", output)
+			t.Errorf("it reports\n%s", output)
 		}
 	})
 }

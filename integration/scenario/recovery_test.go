@@ -117,7 +117,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: name},
 		})))
 	}
-	until(t, time.Minute, "scaler says what it lacks", func() (bool, string) {
+	until(t, time.Minute, "scaler reports the missing objects", func() (bool, string) {
 		kyma, err := r.Kyma(ctx)
 		return err == nil && slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
 			return m.Name == "scaler" && m.State == v1beta2.StateError && m.Message != ""

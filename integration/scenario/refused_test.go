@@ -66,7 +66,7 @@ func untilBothSay(t *testing.T, r *fleet.Runtime, kind, reason string, texts ...
 		"the control plane": func() (*v1beta2.Kyma, error) { return r.Record(t.Context()) },
 		"the runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(t.Context()) },
 	} {
-		until(t, 30*time.Second, fmt.Sprintf("%s says %s because of %s", side, kind, reason), func() (bool, string) {
+		until(t, 30*time.Second, fmt.Sprintf("%s reports %s because of %s", side, kind, reason), func() (bool, string) {
 			kyma, err := read()
 			if err != nil {
 				return false, err.Error()
@@ -128,7 +128,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 	untilBothSay(t, r, v1beta2.ConditionSynced, v1beta2.ReasonSynced)
 	untilBothSay(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
 
-	t.Run("an upgrade whose Manifest is refused is told of that module", func(t *testing.T) {
+	t.Run("an upgrade whose Manifest is refused is reported of that module", func(t *testing.T) {
 		tried := &v1beta2.Manifest{}
 		must(t, r.API.Get(ctx, inKyma("scaler"), tried))
 		tried.ObjectMeta, tried.Spec.Version = metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tried"},
@@ -142,7 +142,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		end()
 		must(t, r.UntilState(ctx, "scaler", "2.0.0", v1beta2.StateReady))
 	})
-	t.Run("a bundle that cannot be kept is told", func(t *testing.T) {
+	t.Run("a bundle that cannot be kept is reported", func(t *testing.T) {
 		before, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
 		must(t, err)
 		none := corev1.ResourceList{"count/secrets": resource.MustParse("0")}
@@ -169,7 +169,7 @@ func TestObjectRefusedByTenantDelaysNothingElse(t *testing.T) {
 		if output := string(log[len(before):]); !strings.Contains(output,
 			"failed to store a newer bundle, the bundle in force stays") ||
 			strings.Contains(output, "failed to read bundles") {
-			t.Errorf("the log does not say that the bundle could not be kept, or says that it could not be read:\n%s",
+			t.Errorf("the log lacks the failed write of the bundle, or reports a failed read:\n%s",
 				output)
 		}
 		must(t, r.API.Delete(ctx, quota))
@@ -185,7 +185,7 @@ func untilBothShow(t *testing.T, r *fleet.Runtime, module, version string, state
 		"the control plane": func() (*v1beta2.Kyma, error) { return r.Record(t.Context()) },
 		"the runtime":       func() (*v1beta2.Kyma, error) { return r.Kyma(t.Context()) },
 	} {
-		until(t, 30*time.Second, fmt.Sprintf("%s says that %s is %s at %s", side, module, state, version),
+		until(t, 30*time.Second, fmt.Sprintf("%s reports that %s is %s at %s", side, module, state, version),
 			func() (bool, string) {
 				kyma, err := read()
 				if err != nil {

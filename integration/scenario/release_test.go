@@ -91,7 +91,7 @@ func TestStolenPublisherKeyCannotInstallUnreleased(t *testing.T) {
 	r, err := f.AddRuntime(ctx, "berlin", "regular", "scaler", "mailer")
 	must(t, err)
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
-	until(t, 60*time.Second, "a module that nobody released is that module's trouble alone", func() (bool, string) {
+	until(t, 60*time.Second, "a module that was not released is that module's trouble alone", func() (bool, string) {
 		record, err := r.Record(ctx)
 		return err == nil && strings.Contains(fmt.Sprint(record.Status.Modules), "is signed by 0 of the release keys"),
 			fmt.Sprint(err, record.Status.Modules)

@@ -47,7 +47,7 @@ func (g *guarded) stays(cause, removes, reason string) (id string) {
 		return id != "", output
 	})
 	for _, r := range g.both {
-		until(g.t, 30*time.Second, r.ID+" says what waits: "+cause, func() (bool, string) {
+		until(g.t, 30*time.Second, r.ID+" reports the waiting removal: "+cause, func() (bool, string) {
 			kyma, err := r.Record(g.t.Context())
 			if err != nil {
 				return false, err.Error()

@@ -34,7 +34,7 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 	victim := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	other := runtimeWith(t, f, "one1", map[string]string{"mailer": "1.0.0"})
 	early := reported(t, f, victim)
-	until(t, 60*time.Second, "one1 shows its certificate, and the victim has said more", func() (bool, string) {
+	until(t, 60*time.Second, "one1 shows its certificate, and the victim has reported more", func() (bool, string) {
 		record, err := other.Record(ctx)
 		if err != nil || record.Status.Runtime == nil || record.Status.Runtime.Key == nil {
 			return false, fmt.Sprint(err)
@@ -93,7 +93,7 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 	untilReporting := func(t *testing.T, reason string) *v1beta2.Kyma {
 		t.Helper()
 		var record *v1beta2.Kyma
-		until(t, 60*time.Second, "the Kyma in the control plane says of its runtime's reports: "+reason,
+		until(t, 60*time.Second, "the Kyma in the control plane reports of its runtime's reports: "+reason,
 			func() (bool, string) {
 				var err error
 				if record, err = victim.Record(ctx); err != nil {

@@ -106,7 +106,7 @@ func (r *reporter) record() (*v1beta2.Kyma, error) {
 func (r *reporter) untilReporting(text string) *v1beta2.Kyma {
 	r.t.Helper()
 	var kyma *v1beta2.Kyma
-	until(r.t, time.Minute, fmt.Sprintf("runtime %s: condition Reporting says %q", r.id, text), func() (bool, string) {
+	until(r.t, time.Minute, fmt.Sprintf("runtime %s: condition Reporting reports %q", r.id, text), func() (bool, string) {
 		var err error
 		if kyma, err = r.record(); err != nil {
 			return false, err.Error()
@@ -208,7 +208,7 @@ func (a *fetches) until(t *testing.T, d digest.Digest) {
 		select {
 		case <-more:
 		case <-late:
-			t.Fatalf("nobody read report %s within %s", d, fleet.Generous)
+			t.Fatalf("the publisher did not read report %s within %s", d, fleet.Generous)
 		}
 	}
 }

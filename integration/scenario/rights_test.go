@@ -68,7 +68,7 @@ func overreaching(name, object string) sample.Version {
 // installed.
 func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string) {
 	t.Helper()
-	messages := func(text string) bool {
+	hasAll := func(text string) bool {
 		return !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
 	}
 	until(t, 60*time.Second, fmt.Sprintf("both sides say that %s is refused: %q", module, words),
@@ -78,7 +78,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 				return false, err.Error()
 			}
 			ready := meta.FindStatusCondition(manifest.Status.Conditions, v1beta2.ConditionReady)
-			if ready == nil || ready.Status != metav1.ConditionFalse || !messages(ready.Message) {
+			if ready == nil || ready.Status != metav1.ConditionFalse || !hasAll(ready.Message) {
 				return false, fmt.Sprintf("Manifest: %+v", manifest.Status.Conditions)
 			}
 			record, err := r.Record(t.Context())
@@ -87,7 +87,7 @@ func untilRefused(t *testing.T, r *fleet.Runtime, module string, words ...string
 			}
 			for _, m := range record.Status.Modules {
 				if m.Name == module {
-					return m.State == v1beta2.StateError && messages(m.Message),
+					return m.State == v1beta2.StateError && hasAll(m.Message),
 						fmt.Sprintf("control plane: %s: %s", m.State, m.Message)
 				}
 			}
@@ -137,7 +137,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		must(t, f.Control.Create(ctx, watcher("settings", "", "configmaps", bundle.FieldSpec)))
 		untilState(t, f, "settings", v1beta2.StateReady)
 		probes := 0
-		until(t, 30*time.Second, "a change is told", func() (bool, string) {
+		until(t, 30*time.Second, "a change is reported", func() (bool, string) {
 			probes++
 			must(t, r.API.Create(ctx, config(fmt.Sprintf("probe-%d", probes), map[string]string{"team": "shop"})))
 			notes, err := watchEvents(ctx, f)

@@ -64,7 +64,7 @@ func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet
 // untilSettled waits until a runtime has a version and both sides report it for the newest bundle.
 func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	t.Helper()
-	until(t, 60*time.Second, fmt.Sprintf("%s has scaler %s and said so", s.ID, version), func() (bool, string) {
+	until(t, 60*time.Second, fmt.Sprintf("%s has scaler %s and reported it", s.ID, version), func() (bool, string) {
 		kyma, err := s.Record(t.Context())
 		if err != nil {
 			return false, err.Error()
@@ -75,7 +75,7 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 		ok := s.Has(s.Own("scaler")) == version && r != nil && r.Published != nil && r.Published.Digest == d.String() &&
 			r.Published.KymaGeneration == 1 &&
 			m.State == v1beta2.StateReady && m.Version == version && kyma.Status.State == v1beta2.StateReady
-		return ok, fmt.Sprintf("has %s, trouble %v, control plane says %+v of %+v", s.Has(s.Own("scaler")), s.Trouble(),
+		return ok, fmt.Sprintf("has %s, trouble %v, control plane reports %+v of %+v", s.Has(s.Own("scaler")), s.Trouble(),
 			m, r)
 	})
 }
@@ -136,12 +136,12 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	}
 	if s.Reverted != 3 || s.FinishedAt == nil ||
 		!strings.Contains(s.Message, "1 of 3 runtimes failed, maxFailures allows 0") {
-		t.Errorf("the rollout says %+v", s)
+		t.Errorf("the rollout reports %+v", s)
 	}
 	why, err := f.Why(ctx, "other-3", "scaler")
 	if err != nil ||
 		!strings.Contains(why, "rollout "+firstRollout+" was rolled back: version 1.8.0 goes to no further runtime") {
-		t.Errorf("why says %s, %v", why, err)
+		t.Errorf("why reports %s, %v", why, err)
 	}
 	untilWhy(t, f, "RolloutWithdrawn", "other-3")
 	untilWhy(t, f, "RolloutTookBack", "canary-1")
@@ -212,7 +212,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	untilSettled(t, canaries[0], "1.8.0")
 	if output, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil ||
 		!strings.Contains(output, "waiting waves: others") {
-		t.Errorf("approving a wave that asks for no approval says %s, %v", output, err)
+		t.Errorf("approving a wave without required approval prints %s, %v", output, err)
 	}
 	ask(t, f, "rollout", "pause", firstRollout)
 	ask(t, f, "rollout", "approve", firstRollout, "others")
@@ -234,7 +234,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 		wantHistory(t, s, "1.7.0", "1.8.0")
 	}
 	if list := ask(t, f, "rollout", "list"); !strings.Contains(list, firstRollout) || !strings.Contains(list, "5/5") {
-		t.Errorf("the list says\n%s", list)
+		t.Errorf("the list reports\n%s", list)
 	}
 	for _, shown := range []string{ask(t, f, "rollout", "list", "-o", "yaml"),
 		ask(t, f, "rollout", "show", firstRollout, "-o", "yaml")} {

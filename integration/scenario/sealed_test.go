@@ -75,7 +75,7 @@ func untilSecret(t *testing.T, r *fleet.Runtime, name, value string) *corev1.Sec
 func untilSecretsSay(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) string {
 	t.Helper()
 	var condition metav1.Condition
-	until(t, 30*time.Second, fmt.Sprintf("%s says Secrets=%s because %s", r.ID, status, reason), func() (bool, string) {
+	until(t, 30*time.Second, fmt.Sprintf("%s reports Secrets=%s because %s", r.ID, status, reason), func() (bool, string) {
 		kyma, err := r.Record(t.Context())
 		if err != nil {
 			return false, err.Error()
@@ -218,7 +218,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	must(t, f.Control.Create(ctx, huge))
 	if message := untilSecretsSay(t, a, metav1.ConditionFalse, v1beta2.ReasonNotSealed); !strings.Contains(message,
 		"secret kyma-system/huge: 32") || !strings.Contains(message, "at most") {
-		t.Errorf("it says %q", message)
+		t.Errorf("it reports %q", message)
 	}
 	rotate(t, f, ofA, second)
 	untilSecret(t, a, "scaler-login", second)
@@ -317,7 +317,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 
 	// A Secret without a recipient is reported. Removing the label from one in the runtime changes nothing.
 	must(t, f.Control.Create(ctx, secretFor("aa", "scaler", "mistyped", "for nobody")))
-	until(t, 30*time.Second, "the publisher says that nobody has the runtime", func() (bool, string) {
+	until(t, 30*time.Second, "the publisher reports that no Kyma has the runtime", func() (bool, string) {
 		log, err := os.ReadFile(filepath.Join(f.Dir, "kcp-publisher.log"))
 		return bytes.Contains(log, []byte("a Secret is for an unknown runtime")), fmt.Sprint(err)
 	})
@@ -340,7 +340,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	if message := untilSecretsSay(t, a, metav1.ConditionFalse,
 		"NotWritten"); message != "secret kyma-system/taken: exists and belongs to another owner: delete it, or "+
 		"choose another name in the control plane" {
-		t.Errorf("it says %q", message)
+		t.Errorf("it reports %q", message)
 	}
 	must(t, f.Control.Delete(ctx, taken))
 	untilSecretsSay(t, a, metav1.ConditionTrue, "Written")

@@ -28,7 +28,7 @@ func TestAuthorOfAKymaDoesNotSelectTheAgentsImage(t *testing.T) {
 		return f.Control.Patch(ctx, kyma, client.MergeFrom(before))
 	}
 
-	t.Log("Without the policy the publisher ignores the image, and says so.")
+	t.Log("Without the policy the publisher ignores the image, and reports it.")
 	must(t, annotate(image))
 	until(t, 90*time.Second, "the Event", func() (bool, string) {
 		var events corev1.EventList

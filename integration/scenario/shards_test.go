@@ -291,7 +291,7 @@ func wantEventsOnce(t *testing.T, f *fleet.Fleet, rollout string) {
 		}
 	}
 	if len(counts) == 0 {
-		t.Errorf("no Event tells of rollout %s", rollout)
+		t.Errorf("no Event reports rollout %s", rollout)
 	}
 	for what, n := range counts {
 		if n != 1 {

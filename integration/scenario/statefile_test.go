@@ -103,7 +103,7 @@ func TestPublishRemembersItsBundle(t *testing.T) {
 			t.Errorf("published %v", berlin.Modules)
 		}
 	})
-	t.Run("where nothing can be written, that is said", func(t *testing.T) {
+	t.Run("a folder without write access is reported", func(t *testing.T) {
 		as := readOnly(t, keys)
 		if _, output := publish(as, "--allow-unresolved"); !strings.Contains(output, "no state is kept between runs") ||
 			!strings.Contains(output, "set --state to a writable file") {

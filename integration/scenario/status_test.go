@@ -216,7 +216,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	for _, watch := range []string{"", " -w"} {
 		if got := o.run(1, with(strings.Fields("status --module scalr"+watch)...)...); !strings.Contains(got,
 			`--module scalr: not found in any channel or runtime in namespace kcp-system`) {
-			t.Errorf("status%s of a module that nobody has: %s", watch, got)
+			t.Errorf("status%s of a module that no runtime has: %s", watch, got)
 		}
 	}
 	var lines watched
@@ -252,7 +252,7 @@ func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 		t.Errorf("a suspended runtime is published to: %+v", berlin)
 	}
 	if got := o.run(0, with("resume", "berlin")...); got != "runtime berlin is resumed\n" {
-		t.Errorf("resume says %q", got)
+		t.Errorf("resume reports %q", got)
 	}
 	published("berlin", "1.8.0")
 	reconciled("berlin", "Healthy")

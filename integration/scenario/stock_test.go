@@ -74,7 +74,7 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	output := ended(t, 0, binaries.Agent, "verify", to.Host()+"/fleet", "--trust", filepath.Join(keys, "root.json"),
 		"--runtime", "berlin")
 	if !strings.Contains(output, "scaler 1.7.0") {
-		t.Errorf("the mirror's bundle says:\n%s", output)
+		t.Errorf("the mirror's bundle reports:\n%s", output)
 	}
 	contentsAt(t, to, from.Host(), filepath.Join(keys, "root.json"), "berlin")
 }

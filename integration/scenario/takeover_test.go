@@ -38,7 +38,7 @@ func (l landscapeOf) prints(output string, all ...string) {
 	l.t.Helper()
 	for _, want := range all {
 		if !strings.Contains(output, want) {
-			l.t.Errorf("not said: %q in\n%s", want, output)
+			l.t.Errorf("no %q in\n%s", want, output)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	)
 	scaler, mailer := deploymentOf(t, one, "scaler-manager"), deploymentOf(t, one, "mailer")
 
-	t.Log("what would happen is said before")
+	t.Log("the plan is shown before the change")
 	must(t, os.WriteFile(filepath.Join(l.f.Dir, "policy.json"),
 		[]byte(`{"rules": [], "default": {"days": ["Sun"], "begin": "03:00:00+00:00", "end": "07:00:00+00:00"}}`),
 		0o600))

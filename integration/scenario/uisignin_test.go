@@ -132,7 +132,7 @@ func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
 	ann, token := signIn("ann")
 	ann.untilShown("the page asks who one is", http.MethodGet, "/", nil, http.StatusOK, "/sign-in\n",
 		"Sign in to see the fleet")
-	ann.untilShown("without rights one is told which are missing", http.MethodPost, "/sign-in/token",
+	ann.untilShown("without rights one gets the list of missing rights", http.MethodPost, "/sign-in/token",
 		url.Values{"token": {token}}, http.StatusForbidden,
 		"system:serviceaccount:kcp-system:ann",
 		"kubectl auth can-i list kymas.operator.kyma-project.io --namespace kcp-system")

@@ -70,7 +70,7 @@ func untilRuns(t *testing.T, r *fleet.Runtime, image string) {
 // untilAgentSays waits until the control plane's Kyma reports this state of the agent's image.
 func untilAgentSays(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, part string) {
 	t.Helper()
-	until(t, 60*time.Second, "the control plane is told: "+part, func() (bool, string) {
+	until(t, 60*time.Second, "the control plane reports: "+part, func() (bool, string) {
 		record, err := r.Record(t.Context())
 		must(t, err)
 		c := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionAgent)

@@ -55,7 +55,7 @@ func watchEvents(ctx context.Context, f *fleet.Fleet) ([]string, error) {
 
 func untilTold(t *testing.T, f *fleet.Fleet, parts ...string) {
 	t.Helper()
-	until(t, 20*time.Second, "an Event says "+strings.Join(parts, ", "), func() (bool, string) {
+	until(t, 20*time.Second, "an Event reports "+strings.Join(parts, ", "), func() (bool, string) {
 		notes, err := watchEvents(t.Context(), f)
 		return slices.ContainsFunc(notes, func(note string) bool {
 			return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(note, part) })
@@ -143,12 +143,12 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		return len(notes) > 0, fmt.Sprint(err)
 	})
 
-	t.Run("a change of a labeled object is told, of another not", func(t *testing.T) {
+	t.Run("a change of a labeled object is reported, of another not", func(t *testing.T) {
 		change(plain, "one")
 		change(settings, "one")
 		untilTold(t, f, "watcher settings", "configmaps default/settings", "runtime one")
 		if notes := about("default/plain"); len(notes) > 0 {
-			t.Errorf("told without the label: %v", notes)
+			t.Errorf("reported without the label: %v", notes)
 		}
 	})
 	t.Run("a restarted publisher repeats nothing", func(t *testing.T) {
@@ -157,10 +157,10 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		must(t, r.API.Create(ctx, config("fence", settings.Labels)))
 		untilTold(t, f, "configmaps default/fence")
 		if notes := about("default/settings"); len(notes) != 1 {
-			t.Errorf("told %d times: %v", len(notes), notes)
+			t.Errorf("reported %d times: %v", len(notes), notes)
 		}
 	})
-	t.Run("a change of a status is told", func(t *testing.T) {
+	t.Run("a change of a status is reported", func(t *testing.T) {
 		service := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "shop"},
 			Spec: corev1.ServiceSpec{
@@ -192,7 +192,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 			err := r.API.Create(ctx, lamp.DeepCopy())
 			return err == nil, fmt.Sprint(err)
 		})
-		until(t, 90*time.Second, "the lamp is told", func() (bool, string) {
+		until(t, 90*time.Second, "the lamp is notified", func() (bool, string) {
 			return len(about("default/desk")) == 1, "nothing"
 		})
 		if log := r.Agent().Log(); strings.Contains(log, "lamps") {
@@ -213,7 +213,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		must(t, r.API.Create(ctx, lamp))
 		untilTold(t, f, "watcher later", "default/floor")
 		if notes := about("default/too-late"); len(notes) > 0 {
-			t.Errorf("told without a Watcher: %v", notes)
+			t.Errorf("reported without a Watcher: %v", notes)
 		}
 	})
 }

@@ -72,7 +72,7 @@ func TestV1beta1KymaGetsABundle(t *testing.T) {
 	}
 	if err := f.Control.Create(ctx, broken); err == nil ||
 		!strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
-		t.Errorf("a template that nobody could resolve: %v", err)
+		t.Errorf("a template that cannot be resolved: %v", err)
 	}
 	comesBack(t, f)
 	rights, err := f.PublisherRights()

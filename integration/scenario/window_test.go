@@ -70,7 +70,7 @@ func moduleOf(kyma *v1beta2.Kyma, name string) v1beta2.ModuleStatus {
 // reason.
 func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat string) {
 	t.Helper()
-	until(t, 60*time.Second, fmt.Sprintf("%s says on both sides that the upgrade of %s waits", r.ID, module),
+	until(t, 60*time.Second, fmt.Sprintf("%s reports on both sides that the upgrade of %s waits", r.ID, module),
 		func() (bool, string) {
 			own, err := r.Kyma(t.Context())
 			if err != nil {
@@ -115,7 +115,7 @@ func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 		})
 	}
 	manage(false)
-	untilUnmanaged("nobody looks after the module", false, r.Kyma)
+	untilUnmanaged("the module is unmanaged", false, r.Kyma)
 	settle(t, f)
 	must(t, r.CrashAgent()) // and knows the existing objects afterwards
 	manage(true)
@@ -154,7 +154,7 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 		}
 		if why, err := f.Why(ctx, "busy", "scaler"); err != nil ||
 			!strings.Contains(why, "module scaler stays at version 1.7.0: the upgrade to version 1.9.0") {
-			t.Errorf("why says %s, %v", why, err)
+			t.Errorf("why reports %s, %v", why, err)
 		}
 	})
 	t.Run("drift of what waits is corrected", func(t *testing.T) {
@@ -251,7 +251,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	must(t, f.Registry.Stop())
 	must(t, r.StartAgent())
 	upgraded := time.Time{}
-	until(t, time.Until(begin)+fleet.Generous, "the upgrade takes place with nobody to ask", func() (bool, string) {
+	until(t, time.Until(begin)+fleet.Generous, "the upgrade takes place without an operator", func() (bool, string) {
 		version := installedVersion(t, r, "scaler")
 		if version == "2.0.0" && upgraded.IsZero() {
 			upgraded = time.Now()

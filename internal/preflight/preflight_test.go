@@ -221,7 +221,7 @@ func TestOlderDefinitionIsDetectedByItsFields(t *testing.T) {
 		t.Error(served, err)
 	}
 	if _, _, err := kyma.Lacks([]byte(`no`)); err == nil {
-		t.Error("what is no JSON says something")
+		t.Error("invalid JSON returns a message")
 	}
 }
 
@@ -255,6 +255,6 @@ func TestServerTimeIsReadFromResponses(t *testing.T) {
 		t.Error(ahead, known)
 	}
 	if _, known := ask(0, "/silent"); known {
-		t.Error("it said nothing")
+		t.Error("it printed nothing")
 	}
 }

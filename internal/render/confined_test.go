@@ -118,7 +118,7 @@ func readAll(r io.Reader) []byte {
 
 func TestChildEndsWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells a child of its parent's death")
+		t.Skip("only Linux reports a child of its parent's death")
 	}
 	parent := exec.Command(confined(t).Command[0], "parent")
 	parent.Stdin = bytes.NewReader(chartWith(t, endless).Content)

@@ -32,9 +32,9 @@ func TestOverlayFolderIsFound(t *testing.T) {
 		files []string
 		err   string
 	}{
-		"at the top":       {"", []string{"kustomization.yaml", k, "a.yaml", configMap("a")}, ""},
-		"by another name":  {"", []string{"Kustomization", k, "a.yaml", configMap("a")}, ""},
-		"where it is said": {"x/y/", []string{"x/y/kustomization.yml", k, "x/y/a.yaml", configMap("a")}, ""},
+		"at the top":         {"", []string{"kustomization.yaml", k, "a.yaml", configMap("a")}, ""},
+		"by another name":    {"", []string{"Kustomization", k, "a.yaml", configMap("a")}, ""},
+		"where it is stated": {"x/y/", []string{"x/y/kustomization.yml", k, "x/y/a.yaml", configMap("a")}, ""},
 		"two of them": {
 			"", []string{"kustomization.yaml", k, "kustomization.yml", k},
 			"kustomization.yaml, kustomization.yml: keep one of them",

@@ -101,7 +101,7 @@ func TestInvalidContentIsReportedWithItsPlace(t *testing.T) {
 	}{
 		"nothing":                    {nil, v1beta2.OCIRef, "no objects"},
 		"only comments":              {[]byte("# nothing\n---\n# at all\n"), v1beta2.OCIRef, "no objects"},
-		"a kind that nobody knows":   {nil, "wasm", `content type "wasm" is not supported: use oci-dir`},
+		"an unknown kind":            {nil, "wasm", `content type "wasm" is not supported: use oci-dir`},
 		"text where a tar should be": {[]byte("hello"), v1beta2.OCIDir, "tar:"},
 		"a scalar":                   {[]byte("hello"), v1beta2.OCIRef, "content, document 1: is not an object"},
 		"no apiVersion": {

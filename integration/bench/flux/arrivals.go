@@ -59,7 +59,7 @@ func (a *arrivals) follow(arrived func(*unstructured.Unstructured) bool) {
 	for event := range a.watch.ResultChan() {
 		object, ok := event.Object.(*unstructured.Unstructured)
 		if !ok {
-			a.fail(fmt.Errorf("the watch of every %s says %v", a.kind.Kind, event.Object))
+			a.fail(fmt.Errorf("the watch of every %s reports %v", a.kind.Kind, event.Object))
 			return
 		}
 		if event.Type != watch.Added && event.Type != watch.Modified {

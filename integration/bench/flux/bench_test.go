@@ -87,7 +87,7 @@ func TestBenchHoldsTheFirstReaderOfANewBundle(t *testing.T) {
 	ask(http.MethodGet, "/v2/fleet/reports/one/manifests/latest")
 	select {
 	case <-asked:
-		t.Fatal("nobody has read the new bundle")
+		t.Fatal("no runtime has read the new bundle")
 	default:
 	}
 	var answered atomic.Bool
@@ -101,7 +101,7 @@ func TestBenchHoldsTheFirstReaderOfANewBundle(t *testing.T) {
 	select {
 	case <-asked:
 	case <-time.After(time.Minute):
-		t.Fatal("the bundle was read, and nobody was told")
+		t.Fatal("the bundle was read, and no runtime was notified")
 	}
 	if answered.Load() {
 		t.Error("who read the bundle was answered before the meter was read")

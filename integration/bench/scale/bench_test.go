@@ -104,12 +104,12 @@ func TestRunIsComparedWithThePreviousOne(t *testing.T) {
 	}
 	if first := run(200); strings.Contains(first, "%  |") ||
 		!strings.Contains(first, "| idle | CPU of publisher | 200.0 millicores |  |  |  |") {
-		t.Errorf("the first run says:\n%s", first)
+		t.Errorf("the first run reports:\n%s", first)
 	}
 	for _, only := range [][]string{{"idle"}, nil} {
 		if next := run(100, only...); !strings.Contains(next,
 			"| idle | CPU of publisher | 100.0 millicores | 200.0 millicores | -50 % |  |") {
-			t.Errorf("with stages %v the next run says:\n%s", only, next)
+			t.Errorf("with stages %v the next run reports:\n%s", only, next)
 		}
 	}
 	for _, name := range []string{"fleet-100.md", "fleet-100.json", "fleet-100-part.md", "fleet-100-part.json"} {

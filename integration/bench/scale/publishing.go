@@ -110,7 +110,7 @@ func (w *world) firstPublish(ctx context.Context) error {
 	}
 	_, _, last := w.kymas.count(func(string, record) bool { return true })
 	w.add(last.Sub(started).Seconds(), seconds, "start -> every Kyma's status names its bundle", "")
-	return w.recordMemory("publisher's memory, nobody has reported")
+	return w.recordMemory("publisher's memory, before any runtime reports")
 }
 
 // recordMemory records the publisher's memory.

@@ -244,7 +244,7 @@ func (w *world) wavesCost(ctx context.Context, traffic counted, writes writes, m
 	stepsBefore, tookBefore := metrics.timed(reconcileTime, planner)
 	if steps > stepsBefore {
 		w.add((took-tookBefore)/float64(steps-stepsBefore)*1000, "ms", "planner's step",
-			fmt.Sprintf("wall time, mean of %d steps; no metric tells its CPU time", steps-stepsBefore))
+			fmt.Sprintf("wall time, mean of %d steps; no metric reports its CPU time", steps-stepsBefore))
 	}
 	return nil
 }

@@ -151,7 +151,7 @@ func TestCommandsOfTheProvenanceGuide(t *testing.T) {
 		})
 	}
 	if !strings.Contains(said["jq"], `"runtime": "berlin"`) || !strings.Contains(said["crane"], bundle.TagRoot+"1") {
-		t.Errorf("jq says %s, crane says %s", said["jq"], said["crane"])
+		t.Errorf("jq reports %s, crane reports %s", said["jq"], said["crane"])
 	}
 	attestation := commands[slices.IndexFunc(commands, func(line string) bool {
 		return strings.HasPrefix(line, "cosign verify-blob-attestation")

@@ -62,7 +62,7 @@ func TestStatesAreColored(t *testing.T) {
 			}
 		}
 		if got := painting(t, "never", c.show); strings.Contains(got, "\x1b") {
-			t.Errorf("%s: colors that nobody wants: %q", name, got)
+			t.Errorf("%s: unwanted colors: %q", name, got)
 		}
 	}
 }
@@ -118,7 +118,7 @@ func TestWatchPrintsRolloutsAndWarnings(t *testing.T) {
 		{format: "table", runtimeFilter: runtimeFilter{failing: true}}} {
 		out.Reset()
 		if err := quiet.printNews(&out, before, now); err != nil || out.Len() > 0 {
-			t.Errorf("who did not ask for the whole fleet is told %q, %v", out.String(), err)
+			t.Errorf("without a request for the whole fleet, the output is %q, %v", out.String(), err)
 		}
 	}
 }

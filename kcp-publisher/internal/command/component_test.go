@@ -25,7 +25,7 @@ func TestComponentShowAndCopySupportEveryArchiveFormat(t *testing.T) {
 		to := filepath.Join(t.TempDir(), name)
 		if out := done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); out != "copied "+
 			kedaVersion+" to "+to+"\n" {
-			t.Errorf("says %q", out)
+			t.Errorf("prints %q", out)
 		}
 		if again := done(t, "component", "show", kedaVersion, "--components", to); again != first {
 			t.Errorf("%s shows\n%s\nwant\n%s", name, again, first)

@@ -49,7 +49,7 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 		want            map[string]digest.Digest
 		problem         string
 	}{
-		"nothing is said": {[]string{"ship"}, nil, map[string]digest.Digest{}, ""},
+		"without a report": {[]string{"ship"}, nil, map[string]digest.Digest{}, ""},
 		"a digest": {
 			[]string{"ship"}, []string{one.String()}, map[string]digest.Digest{"ship": one}, "",
 		},
@@ -63,7 +63,7 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 		"a digest for two": {
 			[]string{"ship", "plant"}, []string{one.String()}, nil, "a digest can only be used for a single runtime",
 		},
-		"a report of somebody else": {
+		"a report of another client": {
 			[]string{"ship"}, []string{reportIn(t, "plant", one)}, nil,
 			"the report is from runtime plant, which is not exported",
 		},

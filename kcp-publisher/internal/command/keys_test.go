@@ -166,7 +166,7 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 		}
 	}
 	if strings.Contains(out, "EXPIRED") {
-		t.Errorf("says that something expired:\n%s", out)
+		t.Errorf("prints that something expired:\n%s", out)
 	}
 	done(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
 	if out := done(t, "keys", "show", "--keys", dir); !strings.Contains(out, "EXPIRED") ||

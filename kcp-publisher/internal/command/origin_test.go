@@ -79,7 +79,7 @@ func TestWhyShowsOrigins(t *testing.T) {
 		t.Errorf("a bundle of another runtime: %+v, %v", c, err)
 	}
 	if c, err := (&originFlags{}).chain(t.Context(), kyma(rows[0].Digest)); err != nil || c.Asked {
-		t.Errorf("nobody asked: %+v, %v", c, err)
+		t.Errorf("without a request: %+v, %v", c, err)
 	}
 	for name, c := range map[string]struct {
 		flags  originFlags

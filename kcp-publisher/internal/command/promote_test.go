@@ -81,7 +81,7 @@ func TestPromoteCommitsOneLineWithASignOff(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", file, want)
 	}
 	if row.Commit == "" || row.Branch != "master" || row.From != "1.0.0" || row.To != "2.0.0" {
-		t.Errorf("says %+v", row)
+		t.Errorf("prints %+v", row)
 	}
 	if again := run(r.promote()...); again.code != cli.ExitDone ||
 		!strings.Contains(again.err, "there is nothing to promote: it has version 2.0.0") || again.out != "" {

@@ -84,7 +84,7 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 			t.Errorf("got %+v", third[1])
 		}
 	})
-	t.Run("The table says it to people", func(t *testing.T) {
+	t.Run("The table shows it", func(t *testing.T) {
 		table := done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "--allow-unresolved")
 		for _, want := range []string{"RUNTIME", "r-1", "r-2", "unchanged", "keda@1.0.0", "module nope: is unknown"} {
 			if !strings.Contains(table, want) {

@@ -224,7 +224,7 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 		"none":                        {runtimeFilter{}, "berlin cairo lima rome oslo quito delhi"},
 		"failing":                     {runtimeFilter{failing: true}, "berlin cairo"},
 		"failing or behind":           {runtimeFilter{failing: true, behind: true}, "berlin cairo oslo"},
-		"silent, or never heard":      {runtimeFilter{silent: true}, "lima rome"},
+		"silent, or without a report": {runtimeFilter{silent: true}, "lima rome"},
 		"with a module":               {runtimeFilter{module: "scaler"}, "berlin cairo lima oslo delhi"},
 		"with a version of it":        {runtimeFilter{module: "scaler", version: "1.6.0"}, "berlin cairo"},
 		"with a version of anything":  {runtimeFilter{version: "1.0.0"}, "berlin cairo lima oslo quito delhi"},

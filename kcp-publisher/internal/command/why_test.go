@@ -83,7 +83,7 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 				[]v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady, Maintenance: true}, mail},
 				condition("Ready", "NotReady", "x")), "",
 			"module mail is Error: no such image"},
-		"A module without words says that there are none": {
+		"A module without words reports that there are none": {
 			kymaWith("Processing", []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateProcessing}},
 				condition("Ready", "NotReady", "x")), "",
 			"module keda is Processing: no reason was reported"},

@@ -124,7 +124,7 @@ func (w *adversary) leave() {
 		w.report()
 	}
 	if got := w.inForce["keda"]; got != w.wanted() {
-		w.Errorf("the victim has keda %q, the operator wants %s; the Kyma says %+v", got, w.wanted(),
+		w.Errorf("the victim has keda %q, the operator wants %s; the Kyma reports %+v", got, w.wanted(),
 			w.kymas["victim"].Status.Runtime.Published)
 	}
 }
@@ -151,7 +151,7 @@ func (w *adversary) poll() {
 		case content != w.content[version]:
 			w.Errorf("module %s %s has content %s, released was %s", m.Module, version, content, w.content[version])
 		case bundle.Older(version, before[m.Module]) && !w.rolledBack[before[m.Module]+" "+version]:
-			w.Errorf("module %s went from %s back to %s, which nobody asked for", m.Module, before[m.Module], version)
+			w.Errorf("module %s went from %s back to %s, which was not requested", m.Module, before[m.Module], version)
 		case bundle.Older(version, before[m.Module]):
 			w.seen["a rollback"]++
 		}

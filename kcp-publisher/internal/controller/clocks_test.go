@@ -151,7 +151,7 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 
 	forgotten := &v1beta2.Kyma{ObjectMeta: kyma.ObjectMeta}
 	for name, fetched := range map[string]bundle.Fetched{
-		"that says nothing":          report(func(*bundle.Report) {}),
+		"that contains nothing":      report(func(*bundle.Report) {}),
 		"that sends it all the same": report(func(r *bundle.Report) { r.Certificate = first }),
 	} {
 		_, err := read(forgotten, fetched)

@@ -234,7 +234,7 @@ func (h *history) poll() {
 		fmt.Sprintf("  root %d, lives by %d %q", h.agent.root.Version, h.agent.accepted.Sequence, got))
 	switch {
 	case got != want:
-		h.Errorf("the agent says %q (%v), the model %q", got, refused, want)
+		h.Errorf("the agent reports %q (%v), the model %q", got, refused, want)
 	case h.agent.root.Version != h.model.version:
 		h.Errorf("the agent follows root version %d, the model %d", h.agent.root.Version, h.model.version)
 	case h.agent.accepted.Digest != h.model.inForce:
@@ -293,7 +293,7 @@ func (h *history) publish(runtime string) {
 func (h *history) refusedExpired(err error) bool {
 	refused, expired := refusal.Of(err), !h.now.Before(h.keys.Publisher.Root().Expires)
 	if expired != (refused != nil && refused.Reason == refusal.RootExpired) {
-		h.Errorf("the root of trust is over: %t, and the publisher says: %v", expired, err)
+		h.Errorf("the root of trust is over: %t, and the publisher reports: %v", expired, err)
 	}
 	return expired
 }

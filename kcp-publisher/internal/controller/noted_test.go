@@ -107,7 +107,7 @@ func TestFailureEventsOmitNormalEvents(t *testing.T) {
 	k.noteWritten(kymaOf("one"), reporting(metav1.ConditionFalse, v1beta2.ReasonSilent),
 		reporting(metav1.ConditionTrue, v1beta2.ReasonReported))
 	if got := len(recorder.Events); got != 0 {
-		t.Errorf("its return is told: %s", <-recorder.Events)
+		t.Errorf("its return is reported: %s", <-recorder.Events)
 	}
 }
 
@@ -130,11 +130,11 @@ func TestRootExpiryNoticesAreNotRepeatedByARestart(t *testing.T) {
 		got = append(got, event)
 	}
 	if len(got) != len(expiryNotices) {
-		t.Fatalf("told %d times, want %d: %v", len(got), len(expiryNotices), got)
+		t.Fatalf("reported %d times, want %d: %v", len(got), len(expiryNotices), got)
 	}
 	if !strings.Contains(got[0], "Warning RootExpires root of trust 3 expires at") ||
 		!strings.Contains(got[len(got)-1], "expired at") {
-		t.Errorf("told %v", got)
+		t.Errorf("reported %v", got)
 	}
 }
 
@@ -160,13 +160,13 @@ func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	}
 	k.announceRefused(kyma, nil, accepted)
 	if got := len(recorder.Events); got != 1 {
-		t.Fatalf("told %d times", got)
+		t.Fatalf("reported %d times", got)
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Report: "sha256:said"}}
 	k.announceRefused(kyma, nil, accepted)
 	k.announceRefused(kyma, &accepted, accepted)
 	if got := len(recorder.Events); got != 1 {
-		t.Errorf("told %d times after a restart and a heartbeat", got)
+		t.Errorf("reported %d times after a restart and a heartbeat", got)
 	}
 	again := accepted
 	again.Content, again.Refused = "sha256:again", append(again.Refused, bundle.RefusedBundle{
@@ -174,7 +174,7 @@ func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	})
 	k.announceRefused(kyma, &accepted, again)
 	if got := len(recorder.Events); got != 2 {
-		t.Errorf("told %d times after another refusal", got)
+		t.Errorf("reported %d times after another refusal", got)
 	}
 	why := refusal.New(refusal.Expired, "its time is over")
 	kyma.Status.Conditions = []metav1.Condition{{
@@ -183,6 +183,6 @@ func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	}}
 	kyma.Status.Runtime.Reasons = &v1beta2.RuntimeReasons{Report: "Expired"}
 	if !showsRefusal(kyma, why) || showsRefusal(kyma, refusal.New(refusal.ForeignKey, "another")) {
-		t.Error("which refusal of a report was told is not known")
+		t.Error("the announced refusal of a report is not known")
 	}
 }

@@ -109,7 +109,7 @@ func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
 		"a promotion":    {func(w *waves) { w.promote("1.1.0") }, runtimes},
 		"a notification": {func(w *waves) { w.kymas.reports.notify(one) }, 1},
 		"a Secret":       {func(w *waves) { w.kymas.fleet.Edit(one, func(r *fleetstate.Runtime) { r.Changed++ }) }, 1},
-		"somebody asks": {func(w *waves) {
+		"a client asks": {func(w *waves) {
 			w.changed(one, func(kyma *v1beta2.Kyma) {
 				kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 			})
@@ -251,22 +251,22 @@ func TestPostponedRuntimeIsNotTheOldestReport(t *testing.T) {
 		return newestReport(&known)
 	}
 	if got := last(); !got.IsZero() {
-		t.Errorf("nothing is known of it, and it was heard at %s", got)
+		t.Errorf("nothing is known of it, and its report arrived at %s", got)
 	}
 	r.postpone(kyma, noon.Add(20*time.Second))
 	if got := last(); !got.Equal(noon.Add(20*time.Second - restingPoll)) {
-		t.Errorf("it waits for its first look, and was heard at %s", got)
+		t.Errorf("it waits for its first read, and its report arrived at %s", got)
 	}
 	known := r.remembered(kyma)
 	known.Asked = noon.Add(20 * time.Second)
 	r.remember(kyma, known)
 	if got := last(); !got.IsZero() {
-		t.Errorf("nothing was found, and it was heard at %s", got)
+		t.Errorf("nothing was found, and its report arrived at %s", got)
 	}
 	known.Accepted, known.Arrived = &bundle.AcceptedReport{}, noon.Add(-time.Hour)
 	r.remember(kyma, known)
 	if got := last(); !got.Equal(noon.Add(-time.Hour)) {
-		t.Errorf("it was heard at %s", got)
+		t.Errorf("its report arrived at %s", got)
 	}
 }
 

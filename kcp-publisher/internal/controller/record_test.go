@@ -37,16 +37,16 @@ func TestOnlyIrrecoverableFactsAreWrittenBeforeTheBundle(t *testing.T) {
 		before, after *v1beta2.RuntimeStatus
 		want          bool
 	}{
-		"nothing is known":                  {nil, nil, false},
-		"a runtime without a key was heard": {nil, with("", 1), false},
-		"a runtime enrolled":                {nil, with("a", 1), true},
-		"it introduced another key":         {with("a", 1), with("b", 2), true},
-		"it said something":                 {with("a", 1, "x"), with("a", 2, "x"), false},
-		"it is to get a Secret":             {with("a", 1), with("a", 1, "x"), true},
-		"it is taken over":                  {with("a", 1), takenOver(false), true},
-		"it adopted a module":               {takenOver(false), takenOver(true), true},
-		"it is as far as it was":            {takenOver(true), takenOver(true), false},
-		"it has a Secret less":              {with("a", 1, "x", "y"), with("a", 1, "x"), true},
+		"nothing is known":                     {nil, nil, false},
+		"a runtime without a key was received": {nil, with("", 1), false},
+		"a runtime enrolled":                   {nil, with("a", 1), true},
+		"it introduced another key":            {with("a", 1), with("b", 2), true},
+		"it reported something":                {with("a", 1, "x"), with("a", 2, "x"), false},
+		"it is to get a Secret":                {with("a", 1), with("a", 1, "x"), true},
+		"it is taken over":                     {with("a", 1), takenOver(false), true},
+		"it adopted a module":                  {takenOver(false), takenOver(true), true},
+		"it is as far as it was":               {takenOver(true), takenOver(true), false},
+		"it has a Secret less":                 {with("a", 1, "x", "y"), with("a", 1, "x"), true},
 	} {
 		if got := hasToBeRemembered(c.before, c.after); got != c.want {
 			t.Errorf("%s: %t", name, got)
@@ -92,7 +92,7 @@ func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 	close(recorder.Events)
 	for event := range recorder.Events {
 		if strings.Contains(event, v1beta2.ReasonRuntimeHeard) {
-			t.Errorf("told: %s", event)
+			t.Errorf("reported: %s", event)
 		}
 	}
 }

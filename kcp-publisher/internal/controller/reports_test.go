@@ -142,7 +142,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 			t.Errorf("%s: got %+v, written %v, want %+v, %v", step.what, got, wrote, step.want, step.writes)
 		}
 		if got := r.lastReport(kyma); !got.Possible.IsZero() {
-			t.Errorf("%s: somebody else may have heard it until %s", step.what, got.Possible)
+			t.Errorf("%s: another client may have received it until %s", step.what, got.Possible)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 		}
 	}
 	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(noon.Add(later)) {
-		t.Errorf("before it is told: %+v", got)
+		t.Errorf("before it is reported: %+v", got)
 	}
 	stands := func() fleet.RolloutStatus {
 		course := fleet.Course{OfflineAfter: metav1.Duration{Duration: 15 * time.Minute},
@@ -254,22 +254,22 @@ func TestReportCountsOnceItsContentIsRecorded(t *testing.T) {
 	}
 	record("")
 	if got := stands().Waves[0]; got.InFlight != 1 || got.Failed != 0 || got.Deferred != 0 {
-		t.Errorf("a rollout, before it is told: %+v", got)
+		t.Errorf("a rollout, before it is reported: %+v", got)
 	}
 	ingest.Remember(&kyma.Status, newest, "key", "thumbprint", noon.Add(later))
 	record(v1beta2.StateReady)
 	if got := r.lastReport(kyma); !got.At.Equal(noon.Add(later)) || !got.Possible.IsZero() {
-		t.Errorf("once it is told: %+v", got)
+		t.Errorf("once it is reported: %+v", got)
 	}
 	if got := stands().Waves[0]; got.Updated != 1 {
-		t.Errorf("a rollout, once it is told: %+v", got)
+		t.Errorf("a rollout, once it is reported: %+v", got)
 	}
 	kyma.Status.Runtime.Observed.Report, kyma.Status.Runtime.Observed.Heard = "sha256:before", new(metav1.NewTime(noon))
 	kyma.Status.Conditions = []metav1.Condition{
 		{Type: v1beta2.ConditionReporting, Reason: v1beta2.ReasonReportRefused, Status: metav1.ConditionFalse},
 	}
 	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.IsZero() {
-		t.Errorf("nobody waits for what cannot be told: %+v", got)
+		t.Errorf("a wait without a message: %+v", got)
 	}
 }
 

@@ -110,10 +110,10 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 		now   time.Time
 		want  silence.LastReport
 	}{
-		"nothing was told":                  {nil, now, silence.LastReport{At: noon, Possible: now}},
-		"it said nothing new":               {times(content("0a")), now, silence.LastReport{At: at}},
-		"what it said is not in its status": {times(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
-		"the shard has told nothing for long": {
+		"no message":                         {nil, now, silence.LastReport{At: noon, Possible: now}},
+		"a report without changes":           {times(content("0a")), now, silence.LastReport{At: at}},
+		"a report that is not in the status": {times(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
+		"the last message of the shard is old": {
 			times(content("0a")), now.Add(time.Hour), silence.LastReport{At: at, Possible: now.Add(time.Hour)},
 		},
 		"the shard has not looked for it yet": {
@@ -121,7 +121,7 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 				At: noon, Possible: now.Add(-time.Second),
 			},
 		},
-		"what was told is older than is noted": {
+		"the message is older than the status": {
 			&shard.ReportTimes{At: now, Began: now,
 				Kymas: map[string]shard.ReportTime{"one": shard.NewReportTime(noon.Add(-time.Hour),
 					noon.Add(-time.Hour),

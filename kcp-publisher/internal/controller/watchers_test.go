@@ -25,7 +25,7 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 		objects []string // nil for any
 	}{
 		"nothing": {nil, 0, []string{}},
-		"what was told before": {
+		"the earlier notes": {
 			[]bundle.ReportedWatch{{Watcher: "a", Since: 15, Objects: []bundle.WatchedObject{old}}}, 0, []string{},
 		},
 		"the newer of two": {

@@ -339,7 +339,7 @@ func (w *waves) wantHeldRuntimesUnwritten() {
 		}
 	}
 	if held != 35 {
-		w.Errorf("why says of %d runtimes that the last wave is to come", held)
+		w.Errorf("why reports for %d runtimes that the last wave is to come", held)
 	}
 }
 

@@ -166,7 +166,7 @@ func TestImageListNamesItsBundlesAndTime(t *testing.T) {
 	}
 	if made.Sequence != noon.UnixMilli() || made.Epoch != 1 || !made.IssuedAt.Equal(noon) ||
 		!made.ExpiresAt.After(made.IssuedAt) {
-		t.Errorf("it says %+v", made)
+		t.Errorf("it reports %+v", made)
 	}
 	f.image("lab/keda:1", "linux/arm64") // the tag moves, the bundle does not change
 	options.Now = noon.Add(time.Minute)

@@ -103,7 +103,7 @@ func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 			count += entry.SizeBytes
 		}
 		if count != parcel.Layout.SizeBytes() {
-			t.Fatalf("the table says %d bytes, the file has %d", count, parcel.Layout.SizeBytes())
+			t.Fatalf("the table lists %d bytes, the file has %d", count, parcel.Layout.SizeBytes())
 		}
 	}
 }

@@ -132,7 +132,7 @@ func TestContentsAreNotReadAtEveryPass(t *testing.T) {
 	}
 	f.now = f.now.Add(contentLife)
 	if _, requests := fetch(ref); requests == 0 {
-		t.Error("nobody looks whether it is still there")
+		t.Error("its existence is not checked")
 	}
 	p.Components.Recheck()
 	if _, requests := fetch(ref); requests == 0 {
@@ -176,6 +176,6 @@ func TestEqualRequestsShareOneContentLookup(t *testing.T) {
 	}
 	f.now = f.now.Add(contentLife)
 	if again := poll("one"); !again.Equal(f.now) {
-		t.Error("nobody looks whether it is still there")
+		t.Error("its existence is not checked")
 	}
 }

@@ -49,8 +49,8 @@ func must(t *testing.T, err error) {
 
 func refusedFor(t *testing.T, what string, err error, reason refusal.Reason, message string) {
 	t.Helper()
-	if refused := refusal.Of(err); refused == nil || refused.Reason != reason || !strings.Contains(err.Error(),
-		message) {
+	if refused := refusal.Of(err); refused == nil || refused.Reason != reason ||
+		!strings.Contains(err.Error(), message) {
 		t.Errorf("%s: got %v, want %s with %q", what, err, reason, message)
 	}
 }

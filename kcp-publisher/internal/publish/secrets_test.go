@@ -56,7 +56,7 @@ func TestBundleListsSecretsAndRemovals(t *testing.T) {
 			nil,
 			[]string{"login"}, nil, "",
 		},
-		"a module that nobody asks for has none": {
+		"a module that is not requested has none": {
 			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")},
 				Known: []string{"kyma-system/login"}}, nil, []string{}, []string{"kyma-system/login"}, "",
 		},

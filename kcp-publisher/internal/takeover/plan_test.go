@@ -217,12 +217,12 @@ func TestTakeoverCanBeFinishedOnceEveryModuleIsAdopted(t *testing.T) {
 		want   string // empty for it can
 	}{
 		"all is adopted": {func(*v1beta2.Kyma) {}, ""},
-		"nobody publishes": {
+		"no publication": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime = nil
 			}, "does it run, and does its --watch-label-selector select the Kyma?",
 		},
-		"nobody reports": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, "has not reported yet"},
+		"no report": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed = nil }, "has not reported yet"},
 		"a module is not adopted": {
 			func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Modules[0].Adopted = false }, "has not adopted keda yet",
 		},
@@ -236,7 +236,7 @@ func TestTakeoverCanBeFinishedOnceEveryModuleIsAdopted(t *testing.T) {
 		"something is wrong with keda": {
 			func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, "see `kcp-publisher why one`",
 		},
-		"the agent says what is wrong": {func(k *v1beta2.Kyma) {
+		"the agent reports the problem": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Takeover.Modules[0].Adopted, k.Status.Runtime.Takeover.Message = false, "forbidden"
 		}, "keda yet: forbidden"},
 		"the runtime's state is not it": {func(k *v1beta2.Kyma) { k.Status.State = "" }, `its state is ""`},

@@ -211,7 +211,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	if deployment != nil {
 		if err := deployment.Again(ctx, time.Since(began)); err != nil {
-			ctrl.Log.Error(err, "this start counts as one of the agent's image")
+			ctrl.Log.Error(err, "failed to record that the next start does not count against the agent's image")
 		}
 	}
 	return startAgain(self)

@@ -33,7 +33,7 @@ webhooks:
 		before, after labels.Set
 		want          string
 	}{
-		"a label that nobody selects": {nil, labels.Set{"a": "b"}, ""},
+		"a label that is not selected": {nil, labels.Set{"a": "b"}, ""},
 		"a label that a webhook selects": {
 			nil, labels.Set{"inject": "yes"},
 			"metadata.labels: inject=yes would let MutatingWebhookConfiguration injector, webhooks[0], intercept " +

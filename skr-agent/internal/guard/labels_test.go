@@ -43,7 +43,7 @@ func TestSafeLabelsLeavesOutLabelsThatExposeTheAgent(t *testing.T) {
 		safe             labels.Set
 		message          string
 	}{
-		"nobody looks":               {nil, nil, both, "", pod("false"), both, ""},
+		"without an interceptor":     {nil, nil, both, "", pod("false"), both, ""},
 		"Istio leaves the agent out": {nil, nil, both, injector, pod("false"), both, ""},
 		"a pod that Istio does not": {
 			nil, nil, both, "", pod("true"), labels.Set{warden: "enabled"},

@@ -268,7 +268,7 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 				"---\napiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {inject: 'yes'}}",
 			"would intercept pods of the agent",
 		},
-		"a webhook by a label that nobody set": {
+		"a webhook by a label that was not set": {
 			webhook("MutatingWebhookConfiguration", "{apiGroups: [''], resources: [pods]}",
 				"  namespaceSelector: {matchLabels: {inject: 'yes'}}\n"), "would intercept pods of the agent",
 		},

@@ -23,9 +23,9 @@ func TestObjectsWithDataAreRecreatedOnlyByName(t *testing.T) {
 		version string
 		want    bool
 	}{
-		"nobody says so":                      {ofKind("apps/v1", "Deployment", ""), "", false},
-		"the object says so":                  {ofKind("apps/v1", "Deployment", "true"), "", true},
-		"its version says so":                 {ofKind("apps/v1", "Deployment", ""), "true", true},
+		"no request":                          {ofKind("apps/v1", "Deployment", ""), "", false},
+		"the object requests it":              {ofKind("apps/v1", "Deployment", "true"), "", true},
+		"its version requests it":             {ofKind("apps/v1", "Deployment", ""), "true", true},
 		"the object does not want it":         {ofKind("apps/v1", "Deployment", "false"), "true", false},
 		"a Job of such a version":             {ofKind("batch/v1", "Job", ""), "true", true},
 		"a claim of such a version":           {ofKind("v1", "PersistentVolumeClaim", ""), "true", false},

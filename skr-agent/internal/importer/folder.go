@@ -16,11 +16,10 @@ import (
 
 // Folder is a folder with exported files. One goroutine uses it, and never writes to it.
 type Folder struct {
-	Dir string
-	// seen contains the size and time of each file at the last scan. judged contains the size and time of imported and
-	// refused files, and lacking the refused files that another file can complete.
-	seen, judged map[string]string
-	lacking      [][]string
+	Dir        string
+	seen       map[string]string // the size and time of each file at the last scan
+	handled    map[string]string // the size and time of each imported or refused file
+	incomplete [][]string        // files that were refused because another file is missing
 }
 
 // Taken is the outcome of one file.
@@ -35,7 +34,7 @@ type Taken struct {
 var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
 // Import imports every file that has not changed since the previous call, so that files that are still being copied are
-// skipped. A file is judged once, unless another file can complete it. err is the error from reading the folder.
+// skipped. A file is read once, unless a file that it needs was missing. err is the error from reading the folder.
 func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error) {
 	settled, err := f.settled()
 	if err != nil {
@@ -54,7 +53,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 	if len(waiting) == 0 {
 		return all, nil
 	}
-	waiting, f.lacking = append(waiting, f.lacking...), nil
+	waiting, f.incomplete = append(waiting, f.incomplete...), nil
 	for {
 		var taken []Taken
 		for _, paths := range waiting {
@@ -82,7 +81,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 				if refused := refusal.Of(t.Err); refused != nil && refused.Reason == refusal.Incomplete {
 					all = append(all, t)
 					f.done(waiting[n])
-					f.lacking = append(f.lacking, waiting[n])
+					f.incomplete = append(f.incomplete, waiting[n])
 				}
 			}
 			return all, nil
@@ -91,7 +90,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 	}
 }
 
-// settled returns the files that have not changed since the last scan and were not judged in this state.
+// settled returns the files that have not changed since the last scan and were not handled in this state.
 func (f *Folder) settled() ([]airgap.Volumes, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
@@ -121,7 +120,7 @@ func (f *Folder) settled() ([]airgap.Volumes, error) {
 		steady, known := true, true
 		for _, path := range file.Paths {
 			steady = steady && before[path] == now[path]
-			known = known && f.judged[path] == now[path]
+			known = known && f.handled[path] == now[path]
 		}
 		if steady && !known {
 			settled = append(settled, file)
@@ -131,10 +130,10 @@ func (f *Folder) settled() ([]airgap.Volumes, error) {
 }
 
 func (f *Folder) done(paths []string) {
-	if f.judged == nil {
-		f.judged = map[string]string{}
+	if f.handled == nil {
+		f.handled = map[string]string{}
 	}
 	for _, path := range paths {
-		f.judged[path] = f.seen[path]
+		f.handled[path] = f.seen[path]
 	}
 }

@@ -17,7 +17,7 @@ import (
 
 // judgeImages accepts the images that a publisher listed, and refuses others.
 func (i Importer) judgeImages(
-	ctx context.Context, file *airgap.File, root trust.Root, found *judged, missing *lacking,
+	ctx context.Context, file *airgap.File, root trust.Root, found *accepted, missing *missingBlobs,
 ) error {
 	list := bundle.Carried{}
 	if found.list != nil {
@@ -83,7 +83,7 @@ func readList(
 // blobs returns the blobs of an image that are in the file, each before its referrers. Blobs that neither the file nor
 // the target has are missing.
 func (i Importer) blobs(
-	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *lacking,
+	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *missingBlobs,
 ) ([]ocispec.Descriptor, error) {
 	repository, _, _ := strings.Cut(image.Name, ":")
 	carried := file.Repository(repository)

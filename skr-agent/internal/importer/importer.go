@@ -79,20 +79,20 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	judged, err := i.judge(ctx, file)
+	accepted, err := i.verify(ctx, file)
 	if err != nil {
 		return Outcome{}, err
 	}
-	outcome, err := i.write(ctx, file, judged)
+	outcome, err := i.write(ctx, file, accepted)
 	if first {
 		outcome.TrustedAtFirst = digest.FromBytes(i.Root.Raw)
 	}
 	return outcome, err
 }
 
-// judged is the content of an accepted file.
-type judged struct {
-	bundles []judgedBundle
+// accepted is the content of an accepted file.
+type accepted struct {
+	bundles []acceptedBundle
 	// roots are the verified versions of the root of trust in the file.
 	roots  []int64
 	images []bundle.CarriedImage
@@ -106,19 +106,19 @@ type judged struct {
 	imageBlobs map[string][]ocispec.Descriptor
 }
 
-type judgedBundle struct {
+type acceptedBundle struct {
 	bundle.Bundle
 	before   int64
 	manifest ocispec.Descriptor
 }
 
-func (i Importer) judge(ctx context.Context, file *airgap.File) (judged, error) {
-	var found judged
+func (i Importer) verify(ctx context.Context, file *airgap.File) (accepted, error) {
+	var found accepted
 	root, err := i.followRoot(ctx, file, &found)
 	if err != nil {
 		return found, err
 	}
-	var missing lacking
+	var missing missingBlobs
 	for _, r := range file.References() {
 		repository, tag, ok := strings.Cut(r.Name, ":")
 		runtime, isRuntime := strings.CutPrefix(repository, bundle.DesiredRepository(""))
@@ -161,7 +161,7 @@ func malformed(format string, args ...any) *refusal.Error {
 
 // followRoot returns the newest root that the pinned root leads to, with the versions at the target and in the file.
 // Only these versions are written.
-func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *judged) (trust.Root, error) {
+func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *accepted) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
 	if data, _, err := store.ReadRoot(ctx, carried, root.Version); err == nil && bytes.Equal(data, root.Raw) {
@@ -195,25 +195,25 @@ func (i Importer) absent(err error) bool {
 
 // judgeBundle verifies the bundle of a runtime as a successor of the one at the target.
 func (i Importer) judgeBundle(
-	ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *lacking,
-) (judgedBundle, error) {
+	ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *missingBlobs,
+) (acceptedBundle, error) {
 	if err := trust.CheckRuntimeID(runtime); err != nil {
-		return judgedBundle{}, malformed("%v", err)
+		return acceptedBundle{}, malformed("%v", err)
 	}
 	trusted := bundle.Trust{Root: root, Runtime: runtime, ClockSkew: i.ClockSkew}
 	target, err := i.reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
-		return judgedBundle{}, err
+		return acceptedBundle{}, err
 	}
 	last, err := i.last(ctx, target, root, runtime)
 	if err != nil {
-		return judgedBundle{}, err
+		return acceptedBundle{}, err
 	}
 	trusted.Last = last
 	carried := file.Repository(bundle.DesiredRepository(runtime))
 	fetched, err := store.Fetch(ctx, carried, bundle.TagDesired)
 	if err != nil {
-		return judgedBundle{}, err
+		return acceptedBundle{}, err
 	}
 	opened, err := intake.Open(ctx, i.source(file, carried, target), fetched, trusted, i.Now())
 	var absent *intake.MissingError
@@ -221,9 +221,9 @@ func (i Importer) judgeBundle(
 		for _, m := range absent.Missing {
 			missing.add(runtime, m.What, m.Descriptor, absent.Statement.Predicate.Previous, last)
 		}
-		return judgedBundle{}, missing.refusal()
+		return acceptedBundle{}, missing.refusal()
 	}
-	return judgedBundle{opened.Bundle, last.Sequence, d}, err
+	return acceptedBundle{opened.Bundle, last.Sequence, d}, err
 }
 
 // source reads the documents of a bundle from the file, and from the target if the file omits them.
@@ -279,7 +279,7 @@ type want struct {
 	needed  bool
 }
 
-func (b judgedBundle) wants() []want {
+func (b acceptedBundle) wants() []want {
 	var wants []want
 	add := func(m bundle.Manifest, contents []bundle.Content, needed bool) {
 		for _, c := range contents {
@@ -299,7 +299,7 @@ func (b judgedBundle) wants() []want {
 
 // judgeContents checks that the contents of a bundle are in the file or at the target.
 func (i Importer) judgeContents(
-	ctx context.Context, file *airgap.File, b judgedBundle, found *judged, missing *lacking,
+	ctx context.Context, file *airgap.File, b acceptedBundle, found *accepted, missing *missingBlobs,
 ) error {
 	target, err := i.reading(ctx, bundle.ContentRepository)
 	if err != nil {
@@ -332,7 +332,7 @@ func (i Importer) judgeContents(
 	return nil
 }
 
-func (b judgedBundle) lastSeen() bundle.Accepted { return bundle.Accepted{Sequence: b.before} }
+func (b acceptedBundle) lastSeen() bundle.Accepted { return bundle.Accepted{Sequence: b.before} }
 
 // reading opens a repository at the target. It returns nil if the target does not exist yet.
 func (i Importer) reading(ctx context.Context, name string) (store.Reader, error) {

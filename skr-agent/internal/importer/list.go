@@ -16,7 +16,7 @@ import (
 // judgeList checks that the signed image list covers the bundles of the file, and is not older than the list last
 // imported for the same runtimes. It accepts the same list again.
 func (i Importer) judgeList(
-	ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *judged,
+	ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *accepted,
 ) error {
 	now := i.Now()
 	var with []bundle.CarriedBundle
@@ -59,7 +59,7 @@ func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*b
 }
 
 // keepNewer finds the images that a newer file of another runtime contains. Their tags stay.
-func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *judged) error {
+func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *accepted) error {
 	moving := map[string]bool{}
 	for _, image := range found.images {
 		repository, tag, _ := strings.Cut(image.Name, ":")
@@ -85,7 +85,7 @@ func (i Importer) keepNewer(ctx context.Context, root trust.Root, found *judged)
 }
 
 // compareLists finds the images of newer imported lists.
-func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *judged) error {
+func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *accepted) error {
 	target, err := i.reading(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
 		return err
@@ -124,7 +124,7 @@ func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[
 }
 
 // list stores the list for each runtime of the file, so that an older one is refused later.
-func (w *writing) list(ctx context.Context, j judged) error {
+func (w *writing) list(ctx context.Context, j accepted) error {
 	if j.list == nil {
 		return nil
 	}

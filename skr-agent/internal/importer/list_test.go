@@ -95,8 +95,8 @@ func imageAt(t *testing.T, i Importer) string {
 
 func refusedFor(t *testing.T, err error, reason refusal.Reason, message string) {
 	t.Helper()
-	if refused := refusal.Of(err); refused == nil || refused.Reason != reason || !strings.Contains(err.Error(),
-		message) {
+	if refused := refusal.Of(err); refused == nil || refused.Reason != reason ||
+		!strings.Contains(err.Error(), message) {
 		t.Errorf("got %v, want %s with %q", err, reason, message)
 	}
 }

@@ -23,13 +23,13 @@ type writing struct {
 	outcome Outcome
 }
 
-func (i Importer) write(ctx context.Context, file *airgap.File, j judged) (Outcome, error) {
+func (i Importer) write(ctx context.Context, file *airgap.File, j accepted) (Outcome, error) {
 	w := &writing{
 		Importer: i,
 		file:     file,
 		outcome:  Outcome{Bundles: []Received{}, Images: []string{}, Mirrors: []string{}},
 	}
-	for _, step := range []func(context.Context, judged) error{w.contents, w.list, w.images, w.roots, w.bundles} {
+	for _, step := range []func(context.Context, accepted) error{w.contents, w.list, w.images, w.roots, w.bundles} {
 		if err := step(ctx, j); err != nil {
 			return w.outcome, fmt.Errorf("write to %s: %w", i.To, err)
 		}
@@ -37,7 +37,7 @@ func (i Importer) write(ctx context.Context, file *airgap.File, j judged) (Outco
 	return w.outcome, nil
 }
 
-func (w *writing) contents(ctx context.Context, j judged) error {
+func (w *writing) contents(ctx context.Context, j accepted) error {
 	if len(j.contents) == 0 {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (w *writing) contents(ctx context.Context, j judged) error {
 	return nil
 }
 
-func (w *writing) images(ctx context.Context, j judged) error {
+func (w *writing) images(ctx context.Context, j accepted) error {
 	for _, image := range j.images {
 		repository, tag, _ := strings.Cut(image.Name, ":")
 		to, err := w.To.Repository(ctx, repository)
@@ -109,7 +109,7 @@ func (w *writing) mirror(image bundle.CarriedImage) string {
 	return host + "=" + w.To.Name(bundle.ImageRepository(carried))
 }
 
-func (w *writing) roots(ctx context.Context, j judged) error {
+func (w *writing) roots(ctx context.Context, j accepted) error {
 	if len(j.roots) == 0 {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (w *writing) roots(ctx context.Context, j judged) error {
 	return nil
 }
 
-func (w *writing) bundles(ctx context.Context, j judged) error {
+func (w *writing) bundles(ctx context.Context, j accepted) error {
 	for _, b := range j.bundles {
 		runtime := b.Statement.Predicate.Audience.Runtime
 		to, err := w.To.Repository(ctx, bundle.DesiredRepository(runtime))

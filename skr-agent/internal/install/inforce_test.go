@@ -95,7 +95,7 @@ func TestCurrentVersionIsKeptIfAllowed(t *testing.T) {
 		return w.exists(&corev1.ConfigMap{}, home, "sample-config") && data() == "value"
 	})
 
-	t.Log("a note that somebody else wrote is not followed")
+	t.Log("a note that another client wrote is not followed")
 	forged := strings.Replace(sampleRest, "key: value", "key: forged", 1)
 	require.NoError(t, w.content.Put(ctx, digest.FromString(forged), []byte(forged)))
 	w.wants("sample", sampleCRD+wrong("key: 2"), version("1.2.0"), func(m *v1beta2.Manifest) {

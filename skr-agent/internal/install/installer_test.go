@@ -186,7 +186,7 @@ func TestModulesDoNotChangeForeignObjects(t *testing.T) {
 	w.eventually("the inventory has one object", func() bool { return len(w.manifest("first").Status.Synced) == 1 })
 	require.True(t, w.exists(config, home, "shared"))
 
-	t.Log("nor is it another module's before somebody says so")
+	t.Log("nor is it another module's before its adoption")
 	w.state("second", v1beta2.StateError,
 		"nothing was applied: ConfigMap kyma-system/shared: there already and not made by this module")
 	config.Annotations = map[string]string{v1beta2.AnnotationAdopt: "kyma-system/second"}

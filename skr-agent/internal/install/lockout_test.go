@@ -51,7 +51,7 @@ webhooks:
 	w.state("nosy", v1beta2.StateReady, "")
 	require.True(t, w.exists(webhook, "", "nosy"))
 
-	t.Log("somebody has a webhook, and a module brings the label that it selects")
+	t.Log("a client has a webhook, and a module brings the label that it selects")
 	theirs := objects(t, nosy+"{matchLabels: {audit: 'on'}}\n")[0]
 	theirs.SetName("theirs")
 	require.NoError(t, w.client.Create(ctx, theirs))

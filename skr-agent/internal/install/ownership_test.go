@@ -28,7 +28,7 @@ func TestModuleTakesNoForeignObjects(t *testing.T) {
 		w.eventually("Manifest "+name+" is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, name) })
 	}
 
-	t.Log("content with an object that is somebody else's is refused whole")
+	t.Log("content with a foreign object is refused completely")
 	w.wants("thief", content)
 	w.state("thief", v1beta2.StateError,
 		"nothing was applied: ConfigMap kyma-system/theirs: there already and not made by this module: "+

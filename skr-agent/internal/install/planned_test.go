@@ -88,7 +88,7 @@ func TestDriftCorrectionCostsOnlyChangedObjects(t *testing.T) {
 	}
 	w.eventually("the default CR is back", func() bool { return w.exists(&corev1.ConfigMap{}, home, "crowd-default") })
 	require.Equal(t, rendered, renderings.Load())
-	require.Less(t, reads.Load()-count, int64(deployments), "Deployments that nobody touched are not read again")
+	require.Less(t, reads.Load()-count, int64(deployments), "unchanged Deployments are not read again")
 
 	t.Log("a workload that is changed is put right, and one that fails is noticed")
 	live := &appsv1.Deployment{}

@@ -355,7 +355,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		})
 	}
 	for who, c := range map[string]client.Client{"the agent": agent, "an operator": operator,
-		"somebody with all rights": w.as("holder-of-all", rule("*", "*", "*"))} {
+		"a client with all rights": w.as("holder-of-all", rule("*", "*", "*"))} {
 		for name, r := range refused {
 			t.Run(who+" is not refused "+name, func(t *testing.T) { require.NoError(t, r.do(c)) })
 		}

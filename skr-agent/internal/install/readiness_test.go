@@ -42,13 +42,13 @@ func TestJudge(t *testing.T) {
 					`{observedGeneration: 1, conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]}`),
 			}, v1beta2.StateError, "Deployment d: Progress deadline exceeded",
 		},
-		"a CR that nobody has looked at": {[]observation{cr("a", "")}, v1beta2.StateReady, ""},
-		"a CR that is ready":             {[]observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
+		"a CR without an observation": {[]observation{cr("a", "")}, v1beta2.StateReady, ""},
+		"a CR that is ready":          {[]observation{cr("a", "status: {state: Ready}")}, v1beta2.StateReady, ""},
 		"a CR that was ready as it was": {
 			[]observation{cr("a", "status: {state: Ready, observedGeneration: 1}")}, v1beta2.StateProcessing,
 			"A a: its controller has not seen",
 		},
-		"a CR that failed and says why": {
+		"a CR that failed and reports the reason": {
 			[]observation{
 				cr("a", `status: {state: Error, conditions: [{type: Ready, status: "False", message: no disk}]}`),
 			}, v1beta2.StateError, "A a: state is Error: no disk",

@@ -205,7 +205,7 @@ func TestRefusedUpgradeKeepsTheCurrentVersionInLine(t *testing.T) {
 	w.start()
 	w.eventually("what was deleted while the agent was away is back", func() bool { return data("fixed-b") == "1" })
 
-	t.Log("immutable fields are told with what to do, and changed where that is allowed")
+	t.Log("immutable fields are reported with the fix, and changed where that is allowed")
 	v2 := strings.NewReplacer(`{app: fixed}`, `{app: other}`, `"1"`, `"2"`, "storageClassName: one",
 		"storageClassName: two", "value: 1000", "value: 2000").
 		Replace(fixedV1)

@@ -34,7 +34,7 @@ func TestRefusedObjectHasItsOwnBackoff(t *testing.T) {
 	// Rounds come every 100 ms for 10 minutes, as they do where much happens.
 	for after := 100 * time.Millisecond; after < 10*time.Minute; after += 100 * time.Millisecond {
 		out = round("one", after, "a", "b")
-		require.Len(t, out.Failures, 1, "it is told all the time")
+		require.Len(t, out.Failures, 1, "it is reported all the time")
 		require.LessOrEqual(t, out.Retry, slowestRetry+slowestRetry/10)
 		require.Positive(t, out.Retry)
 	}

@@ -64,7 +64,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
 			release: []string{"keda"}, keeps: 1,
 		},
-		"one that nobody remembered": {
+		"one that was not remembered": {
 			kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)}, release: []string{"keda"}, keeps: 1,
 		},
 		"one with the mark of its removal": {

@@ -5,13 +5,11 @@
 package objects
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -22,7 +20,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
@@ -215,18 +212,6 @@ func imageRules(settings bundle.Settings) string {
 	return string(text)
 }
 
-// kymasOf returns the value of the annotation with a runtime's Kymas in the control plane. It is empty for a publisher
-// from before 0.1.0, which does not name them.
-func kymasOf(p bundle.Predicate) string {
-	var names []string
-	for _, kyma := range append([]trust.Kyma{p.Owner()}, p.FormerKymas...) {
-		if kyma.Name != "" {
-			names = append(names, cmp.Or(kyma.Namespace, trust.DefaultKymaNamespace)+"/"+kyma.Name)
-		}
-	}
-	return strings.Join(names, ",")
-}
-
 // annotated returns a Manifest's annotations with those for the installer: the rules for images, the values of the
 // module, and the runtime's Kymas.
 func annotated(want bundle.Manifest, b *bundle.Bundle) map[string]string {
@@ -237,7 +222,7 @@ func annotated(want bundle.Manifest, b *bundle.Bundle) map[string]string {
 	if values := b.Statement.Predicate.Values.For(want).String(); values != "" {
 		added[v1beta2.AnnotationValues] = values
 	}
-	if kymas := kymasOf(b.Statement.Predicate); kymas != "" {
+	if kymas := takeover.Kymas(b.Statement.Predicate); kymas != "" {
 		added[v1beta2.AnnotationKymas] = kymas
 	}
 	return with(want.Annotations, added)

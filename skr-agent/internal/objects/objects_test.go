@@ -278,7 +278,7 @@ func TestAgentNamespaceHasTheLabelsOfItsBundle(t *testing.T) {
 	at(2 * time.Second)
 	require.Equal(t, map[string]string{v1beta2.LabelManagedBy: "kyma", "istio-injection": "enabled"}, labeled[1])
 	at(2*time.Second + labelInterval)
-	require.Len(t, labeled, 3, "it is looked again whether somebody took a label off")
+	require.Len(t, labeled, 3, "it is looked again whether a client took a label off")
 
 	narrow := fmt.Errorf("read: %w",
 		apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, namespace, errors.New("no")))
@@ -372,7 +372,7 @@ func TestDeletedKymaIsRemovedLast(t *testing.T) {
 	w.sync(b)
 	require.False(t, w.get(&v1beta2.Manifest{}, "keda"))
 	require.True(t, w.get(&v1beta2.ModuleReleaseMeta{}, "keda"))
-	require.True(t, w.get(&v1beta2.Kyma{}, v1beta2.RuntimeKymaName), "its status tells what is in the way")
+	require.True(t, w.get(&v1beta2.Kyma{}, v1beta2.RuntimeKymaName), "its status shows the obstacle")
 	w.sync(b)
 	require.False(t, w.get(&v1beta2.ModuleReleaseMeta{}, "keda"))
 	require.False(t, w.get(&v1beta2.Kyma{}, v1beta2.RuntimeKymaName))

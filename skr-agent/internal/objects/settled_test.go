@@ -18,7 +18,7 @@ func TestUnchangedObjectsAreNotComparedAgain(t *testing.T) {
 	require.True(t, w.get(manifest, "keda"))
 	require.True(t, w.settled.is("Manifest", manifest))
 
-	t.Log("one that somebody changes is put right")
+	t.Log("one that an operator changes is put right")
 	manifest.Spec.Version = "0.0.1"
 	manifest.Labels[v1beta2.LabelChannel] = "other"
 	require.NoError(t, cluster.Update(ctx, manifest))

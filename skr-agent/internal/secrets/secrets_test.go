@@ -127,7 +127,7 @@ func TestErrorsContainNoMessagesOfTheAPIServer(t *testing.T) {
 		"refused":             {denied, "the API server responded with Forbidden"},
 		"refused and wrapped": {fmt.Errorf("write: %w", denied), "the API server responded with Forbidden"},
 		"not answered":        {errors.New("connection refused"), "the API server did not respond"},
-		"told before":         {responseOf(denied), "the API server responded with Forbidden"},
+		"reported before":     {responseOf(denied), "the API server responded with Forbidden"},
 	} {
 		if got := responseOf(c.err); got.Error() != c.want {
 			t.Errorf("%s: %v", name, got)

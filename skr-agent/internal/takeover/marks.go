@@ -1,6 +1,7 @@
 package takeover
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // MadeDefaultCR reports whether lifecycle-manager made a default CR that has no mark of a module. Its early versions
@@ -27,6 +30,18 @@ func createdByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
+// Kymas returns the value of the annotation v1beta2.AnnotationKymas for a runtime. It is empty for a publisher from
+// before 0.1.0, which does not name Kymas.
+func Kymas(p bundle.Predicate) string {
+	var names []string
+	for _, kyma := range append([]trust.Kyma{p.Owner()}, p.FormerKymas...) {
+		if kyma.Name != "" {
+			names = append(names, cmp.Or(kyma.Namespace, trust.DefaultKymaNamespace)+"/"+kyma.Name)
+		}
+	}
+	return strings.Join(names, ",")
+}
+
 // maxManifestName is the length at which lifecycle-manager cuts the names of Manifests.
 //
 // Source: lifecycle-manager c5b83f1b, pkg/module/common.
@@ -36,7 +51,8 @@ const maxManifestName = 62
 // Manifest in the control plane, one for each of the kymas and each name by which they can request the module. kymas is
 // the value of the annotation v1beta2.AnnotationKymas. No mark exists for a module without a component.
 //
-// A Manifest's name contains a hash of the component and the module, so no other module has these marks.
+// A Manifest's name contains a hash of the component and the module. A name that is cut can lose it; then
+// lifecycle-manager itself has one Manifest for two components with the same beginning, and they share its mark.
 //
 // Source: lifecycle-manager c5b83f1b, CreateModuleName in pkg/module/common.
 func Marks(kymas, component string, modules ...string) []string {

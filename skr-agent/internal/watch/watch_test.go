@@ -205,12 +205,12 @@ func TestWatchesReportChangesInAnAPIServer(t *testing.T) {
 		other := watcherOf("configmaps")
 		must(t, w.watches.Set([]bundle.Watcher{other, status}))
 		if reported := w.report("configmaps"); reported.Changes != 3 {
-			t.Errorf("told %+v", reported)
+			t.Errorf("reported %+v", reported)
 		}
 		other.Labels = nil
 		must(t, w.watches.Set([]bundle.Watcher{other}))
 		if reports, _ := w.watches.Report(1000, time.Now()); len(reports) != 0 {
-			t.Errorf("told %+v", reports)
+			t.Errorf("reported %+v", reports)
 		}
 	})
 	t.Run("a watch of too many objects ends with a report", func(t *testing.T) {

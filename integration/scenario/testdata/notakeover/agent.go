@@ -1,10 +1,9 @@
-// Package takeover stands for the agent's part of a takeover.
+// Package takeover replaces the agent's part of a takeover.
 package takeover
 
 import (
 	"context"
 
-	"github.com/fluxcd/pkg/ssa"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,11 +49,15 @@ func Progress(Facts) *bundle.ReportedTakeover                         { return n
 func Released(Facts, []bundle.ReportedModule) []bundle.ReportedModule { return nil }
 func Forget(*v1beta2.KymaStatus, *bundle.Bundle)                      {}
 
-func FieldManagers() []ssa.FieldManager                   { return nil }
+func TakenFields([]metav1.ManagedFieldsEntry, string) ([]metav1.ManagedFieldsEntry, error) {
+	return nil, nil
+}
 func GiveFields(*unstructured.Unstructured, string) error { return nil }
 func ReleaseDefaultCR() []byte                            { return []byte("{}") }
 func MadeDefaultCR(*metav1.PartialObjectMetadata) bool    { return false }
 func TakeFields(context.Context, client.Client, *unstructured.Unstructured, string) error {
 	return nil
 }
-func Installed(_ *metav1.PartialObjectMetadata, _, _, _ string) bool { return false }
+func Kymas(bundle.Predicate) string                                  { return "" }
+func Marks(string, string, ...string) []string                       { return nil }
+func Installed(*metav1.PartialObjectMetadata, string, []string) bool { return false }

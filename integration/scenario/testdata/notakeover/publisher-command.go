@@ -1,4 +1,4 @@
-// Package command stands for the command of takeovers.
+// Package command replaces the command of takeovers.
 package command
 
 import (

@@ -1,4 +1,4 @@
-// Package phase stands for the takeover's part in requests and statuses.
+// Package phase replaces the takeover's part in requests and statuses.
 package phase
 
 import (
@@ -23,7 +23,7 @@ type Asked struct {
 
 func Ask(*v1beta2.Kyma) (Asked, error)                         { return Asked{}, nil }
 func Finished(*v1beta2.Kyma) bool                              { return false }
-func Hear(*v1beta2.RuntimeStatus, bundle.Report)               {}
+func RecordReport(*v1beta2.RuntimeStatus, bundle.Report)       {}
 func Forget(*v1beta2.KymaStatus)                               {}
 func Released(bundle.DesiredState) bool                        { return false }
 func Returned(bundle.TakeoverPhase, *bundle.DesiredState) bool { return false }

@@ -1,4 +1,4 @@
-// Package takeover stands for the takeover's part in the control plane.
+// Package takeover replaces the takeover's part in the control plane.
 package takeover
 
 import (

@@ -314,12 +314,12 @@ func TestMediaTypeComesFromTheManifest(t *testing.T) {
 		list  = `{"schemaVersion":2,"manifests":[]}`
 	)
 	for name, c := range map[string]struct{ manifest, inIndex, want, wrong string }{
-		"said nowhere":              {plain, "", ocispec.MediaTypeImageManifest, ""},
-		"said nowhere, of an index": {list, "", ocispec.MediaTypeImageIndex, ""},
-		"said in the archive":       {list, ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageIndex, ""},
-		"said in the manifest":      {`{"mediaType":"` + dockerManifest + `","config":{}}`, "", dockerManifest, ""},
-		"said differently":          {plain, ocispec.MediaTypeImageIndex, "", "in the index and"},
-		"said wrongly": {
+		"stated nowhere":               {plain, "", ocispec.MediaTypeImageManifest, ""},
+		"stated nowhere, for an index": {list, "", ocispec.MediaTypeImageIndex, ""},
+		"stated in the archive":        {list, ocispec.MediaTypeImageIndex, ocispec.MediaTypeImageIndex, ""},
+		"stated in the manifest":       {`{"mediaType":"` + dockerManifest + `","config":{}}`, "", dockerManifest, ""},
+		"stated differently":           {plain, ocispec.MediaTypeImageIndex, "", "in the index and"},
+		"stated wrongly": {
 			`{"mediaType":"` + ocispec.MediaTypeImageIndex + `","config":{}}`, "", "",
 			"differs from the one in the manifest",
 		},

@@ -279,7 +279,7 @@ func TestAccessToForeignOrWrongContentIsRefused(t *testing.T) {
 			"{type: ociArtifact, imageReference: " + w.host + "/charts/podinfo:1.0.0}", "ociArtifactDigest/v1",
 			"the component has 0000",
 		},
-		"a Helm repository that nobody allowed": {
+		"a Helm repository that was not allowed": {
 			"{type: helm, helmRepository: 'http://charts.example', helmChart: 'a:1'}", "",
 			"allow it with --helm-repositories",
 		},
@@ -298,7 +298,7 @@ func TestAccessToForeignOrWrongContentIsRefused(t *testing.T) {
 		"a chart that differs from its index": {
 			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'lying:1.0.0'}", "", "the index has ffff",
 		},
-		"a chart that the index says is elsewhere": {
+		"a chart at another location by the index": {
 			"{type: helm, helmRepository: '" + helm.URL + "/a', helmChart: 'away:1.0.0'}", "",
 			"http://other.example is not among",
 		},
@@ -336,7 +336,7 @@ func TestAccessToForeignOrWrongContentIsRefused(t *testing.T) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 			if elsewhere.requests.Load() != before {
-				t.Error("a place was asked that nobody configured")
+				t.Error("an unconfigured place was requested")
 			}
 		})
 	}

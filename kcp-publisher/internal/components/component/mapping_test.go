@@ -235,7 +235,7 @@ func TestInlineDescriptorLeadsToItsBlobs(t *testing.T) {
 			t.Errorf("got %+v, %v", content, err)
 		}
 	})
-	t.Run("never in an address of this network that nobody configured", func(t *testing.T) {
+	t.Run("never in an address of this network that was not configured", func(t *testing.T) {
 		other := newWorld(t)
 		_, err := find(other.reader())
 		if err == nil || !strings.Contains(err.Error(), "is neither in") {

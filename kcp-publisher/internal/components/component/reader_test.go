@@ -139,7 +139,7 @@ func TestCanceledCallIsNotCached(t *testing.T) {
 		t.Error("a canceled request succeeded")
 	}
 	if err := ask(t, reader); err != nil {
-		t.Errorf("the next caller is told: %v", err)
+		t.Errorf("the next caller gets: %v", err)
 	}
 }
 

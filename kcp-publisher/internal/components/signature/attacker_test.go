@@ -128,9 +128,9 @@ func TestSignedImageIsPinnedOrRefused(t *testing.T) {
 		image ocm.Resource
 		want  string
 	}{
-		"pinned":                       {image, ""},
-		"by a digest that is no image": {generic, "its digest is not the digest of an image"},
-		"nowhere":                      {nowhere, "has no location"},
+		"pinned":                    {image, ""},
+		"with the digest of a blob": {generic, "its digest is not the digest of an image"},
+		"without a location":        {nowhere, "has no location"},
 	} {
 		d := module("keda")
 		d.Resources = append(slices.Clone(d.Resources), c.image)

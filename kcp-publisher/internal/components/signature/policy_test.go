@@ -93,7 +93,7 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 		"a regular expression": {
 			head + "rules: [{components: 'a.(io|com)/x', required: true}]\n", "rules[0].components",
 		},
-		"nothing said": {head + "rules: [{components: '*'}]\n", "rules[0].required: set true or false"},
+		"nothing stated": {head + "rules: [{components: '*'}]\n", "rules[0].required: set true or false"},
 		"keys for nothing": {
 			head + "rules: [{components: '*', required: false, keys: [good.pem]}]\n", "rules[0].required: is false",
 		},

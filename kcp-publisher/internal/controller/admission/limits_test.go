@@ -89,7 +89,7 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 	}
 	_ = large.Body.Close()
 	if large.StatusCode != http.StatusRequestEntityTooLarge {
-		t.Errorf("a body that says it is too large: %s", large.Status)
+		t.Errorf("a body that claims to be too large: %s", large.Status)
 	}
 	fine, err := http.Post(server.URL+pathConvert, "application/json", strings.NewReader(review+`]}}`)) //nolint:noctx // a test's own server
 	if err != nil {

@@ -55,7 +55,7 @@ func TestMembersAreAliveWhileTheirHeartbeatsChange(t *testing.T) {
 		t.Error("it is known who lives after one look")
 	}
 	if _, known := b.Members(); known {
-		t.Error("who has said nothing itself is a member")
+		t.Error("a replica without a heartbeat is a member")
 	}
 	poll(3*time.Second, map[string]string{"member.live": "3 2", "member.dead": "3 7", "member.other": "2 2"})
 	if b.knowsOthers() {

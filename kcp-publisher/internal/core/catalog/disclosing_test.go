@@ -43,7 +43,7 @@ func TestModuleWithASecretIsNotPublished(t *testing.T) {
 				annotated("kubectl.kubernetes.io/last-applied-configuration", token),
 			},
 		},
-		"in a field that is said to be public": {
+		"in a field that is marked as public": {
 			change: []func(*v1beta2.ModuleTemplate){
 				data(map[string]any{"example": token}),
 				annotated(v1beta2.AnnotationPublicFields, "spec.info, spec.data.spec.example"),
@@ -80,7 +80,7 @@ func TestModuleWithASecretIsNotPublished(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.want != "" && strings.Contains(string(visible), token) {
-				t.Errorf("the runtimes' catalog tells it: %s", visible)
+				t.Errorf("the runtimes' catalog reports it: %s", visible)
 			}
 			if c.want == "" && !strings.Contains(string(visible), "keda-1.7.0") ||
 				!strings.Contains(string(visible), "mailer-1.7.0") {

@@ -102,7 +102,7 @@ func TestModuleHasOneVersionPerChannel(t *testing.T) {
 				offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.OcmComponentName = "" }),
 			}, "keda", "regular", "keda-1.7.0 " + component + " 1.7.0",
 		},
-		"as the ModuleReleaseMeta says": {
+		"as in the ModuleReleaseMeta": {
 			append(inline, keda...), []v1beta2.ModuleReleaseMeta{offered("keda", nil)}, "keda", "regular",
 			"keda-1.7.0 " + component + " 1.7.0",
 		},

@@ -273,6 +273,6 @@ func TestJudgeModuleIgnoresOtherModules(t *testing.T) {
 		t.Errorf("got %+v", r.Cause)
 	}
 	if _, known := JudgeModule(kyma, "serverless", Rollouts{}, noon); known {
-		t.Error("nobody asks for it")
+		t.Error("it is not requested")
 	}
 }

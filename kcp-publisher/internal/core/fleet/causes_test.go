@@ -163,7 +163,7 @@ var controlPlaneScenes = []scene{
 			broken(fmt.Errorf("component kyma-pull.dev/module/keda:1.0.0: %w in registry.example/modules",
 				component.ErrMissing)))
 	}, ComponentNotFound, "", "component version not found", "--components"},
-	{"a component that nobody signed", func(w *world) {
+	{"a component that was not signed", func(w *world) {
 		w.asks(v1beta2.Module{Name: "keda"},
 			broken(reason.Errorf(reason.ComponentUnsigned,
 				"component kyma-pull.dev/module/keda:1.0.0: is not signed: the policy's rule for * requires release")))
@@ -172,7 +172,7 @@ var controlPlaneScenes = []scene{
 		w.asks(v1beta2.Module{Name: "keda"},
 			broken(errors.New("component kyma-pull.dev/module/keda:1.0.0: has nothing to install")))
 	}, ComponentBroken, "", "nothing to install", "component show"},
-	{"a module of lifecycle-manager in a version that nobody offers", func(w *world) {
+	{"a module of lifecycle-manager in a version that is not offered", func(w *world) {
 		w.facts.Problems = append(w.facts.Problems,
 			bundle.Problem{Module: "keda", State: v1beta2.StateWarning, Reason: reason.ModuleNotInherited,
 				Message: "module keda: stays as lifecycle-manager installed it, and cannot be taken over in version " +
@@ -384,7 +384,7 @@ func (s scene) check(w *world, r Runtime) {
 		return
 	}
 	if r.Cause == nil || r.Cause.Situation != s.situation {
-		w.Fatalf("got %+v, want %s; the Kyma says %+v", r.Cause, s.situation, w.kyma.Status.Conditions)
+		w.Fatalf("got %+v, want %s; the Kyma reports %+v", r.Cause, s.situation, w.kyma.Status.Conditions)
 	}
 	want := s.health
 	if want == "" {

@@ -18,7 +18,7 @@ var runtimeScenes = []scene{
 		w.reports("keda", "Error",
 			`nothing of version 1.0.0 was applied: Deployment x: spec.selector: can only be changed by recreating it: keep the fields as they are`).because("keda", reason.Immutable)
 	}, ModuleImmutable, "", "module keda is Error", "kyma-pull.dev/recreate"},
-	{"objects of somebody else", func(w *world) {
+	{"objects of another client", func(w *world) {
 		w.reports("keda", "Error",
 			"nothing was applied: Deployment kyma-system/x: there already and not made by this module: rename it in "+
 				"the module, delete it, or hand it over").because("keda", reason.Conflict)
@@ -115,14 +115,14 @@ var runtimeScenes = []scene{
 		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon.Add(-26 * time.Hour)}, true
 		w.pending(time.Minute)
 	}, DeletionOverdue, "", "", ".metadata.finalizers"},
-	{"a trouble that nobody knows", func(w *world) {
+	{"an unknown trouble", func(w *world) {
 		w.kyma = *w.status()
 		w.untouched, w.kyma.Status.State = true, v1beta2.StateWarning
 		w.kyma.Status.Conditions = []metav1.Condition{
 			{Type: "Ready", Status: "False", Reason: "NotReady", Message: "the moon is full"},
 		}
 	}, Unexplained, "", "the moon is full", "kubectl describe kyma one"},
-	{"a Kyma that is not ready and says nothing else", func(w *world) {
+	{"a Kyma that is not ready and reports nothing else", func(w *world) {
 		w.kyma = *w.status()
 		w.untouched, w.kyma.Status.State = true, v1beta2.StateProcessing
 		w.kyma.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "Unknown", Reason: "NotReady"}}
@@ -186,7 +186,7 @@ var runtimeScenes = []scene{
 		w.facts.Report.Modules[0].Message = "the upgrade to version 1.0.0 requires downtime and waits for the " +
 			"maintenance window from a to b"
 	}, WindowAwaited, "", "module keda stays at version 0.9.0: the upgrade", "skipMaintenanceWindows"},
-	{"a runtime that waits for its window and is not heard any more", func(w *world) {
+	{"a runtime that waits for its window and is silent", func(w *world) {
 		w.facts.Report.Modules[0].Version, w.facts.Report.Modules[0].Maintenance = "0.9.0", true
 		w.lastReport = noon.Add(-2 * time.Hour)
 	}, NotHeard, "", "", "kubectl get pods"},
@@ -209,11 +209,11 @@ var runtimeScenes = []scene{
 			r.Status.Message, r.Status.Waves[0].State = "wave all waits for its approval", v1alpha1.WaveWaiting
 		})
 	}, RolloutPaused, "", "holds version 1.1.0: wave all waits for its approval", "rollout approve keda-regular-1 all"},
-	{"a rollout that somebody undid", func(w *world) {
+	{"a rollout that an operator undid", func(w *world) {
 		w.withVersion().rollout(v1alpha1.RolloutRolledBack, func(r *v1alpha1.Rollout) { r.Spec.Undo = true })
 	}, RolloutTookBack, "", "took version 1.1.0 back; it was undone on request",
 		"no action needed: an operator undid the rollout"},
-	{"a runtime that somebody suspended", func(w *world) {
+	{"a runtime that an operator suspended", func(w *world) {
 		w.kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 	}, Suspension, "", "publishing to the runtime is suspended", "resume"},
 	{

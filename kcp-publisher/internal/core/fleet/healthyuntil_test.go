@@ -59,7 +59,7 @@ func TestTableRowEqualsKymaOfHealthyRuntime(t *testing.T) {
 	}
 	until := kyma.Status.Runtime.HealthyUntil.Time
 	if _, healthy := rowOf(kyma).Healthy(until); healthy {
-		t.Error("it is healthy when nothing is said of that time")
+		t.Error("it is healthy when nothing is reported of that time")
 	}
 	if r := Judge(kyma, Rollouts{}, until.Add(time.Second)); r.Health == Healthy && r.Cause == nil {
 		t.Errorf("nothing changes at %s", until)

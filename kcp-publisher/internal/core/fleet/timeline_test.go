@@ -74,7 +74,7 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 		chain Chain
 		want  string
 	}{
-		"nobody asked": {Chain{}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; noted; signed false 
+		"without a request": {Chain{}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; noted; signed false 
 8 in force, Error; no version changes; noted; signed false 
 7 refused: Downgrade; no version changes; noted; signed false 
 6 replaced before it was reported; no version changes; noted; signed false 

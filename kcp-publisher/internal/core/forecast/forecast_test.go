@@ -199,7 +199,7 @@ func TestForecastNamesOtherChanges(t *testing.T) {
 		"a first installation does not wait": {
 			asking(""), asking(""), regular, "keda regular 3.0.0", []string{"- 3.0.0 -"},
 		},
-		"a version that nobody has": {
+		"a version that no runtime has": {
 			asking("1.0.0"), asking("1.0.0"), regular, "keda regular 9.0.0", []string{
 				`1.0.0 1.0.0 module keda: version 9.0.0 of channel "regular" has no ModuleTemplate`,
 			},

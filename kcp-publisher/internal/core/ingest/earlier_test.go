@@ -150,7 +150,7 @@ func TestTroubleOfAModuleThatDidNotChangeStays(t *testing.T) {
 
 func TestStatesOfUnknownBundlesAreNotCarriedOver(t *testing.T) {
 	for name, then := range map[string]func(*fleetMember){
-		"a report of a bundle that nobody knows": func(m *fleetMember) {
+		"a report of an unknown bundle": func(m *fleetMember) {
 			m.publish("unrelated", nothing).report("of somebody else", ready("keda"), ready("mail"))
 		},
 		"a bundle that another publisher pushed before this one": func(m *fleetMember) {

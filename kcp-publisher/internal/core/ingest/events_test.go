@@ -98,7 +98,7 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 				t.Errorf("got\n%s\n\nwant\n%s", got, want)
 			}
 			if again := Happened(m.status, *m.status.DeepCopy()); len(again) > 0 {
-				t.Errorf("told again: %+v", again)
+				t.Errorf("reported again: %+v", again)
 			}
 		})
 	}

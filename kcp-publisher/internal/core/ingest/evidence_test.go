@@ -60,7 +60,7 @@ func TestReportProvesGivenVersions(t *testing.T) {
 				f.Report.Modules[0].State, f.Given = v1beta2.StateError, was(f.Given, true)
 			}, v1beta2.StateError, true,
 		},
-		"What an earlier report said counts for that only": {func(f *Facts) { f.Report = nil }, "", false},
+		"An earlier report counts only for its own bundle": {func(f *Facts) { f.Report = nil }, "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := healthy()

@@ -31,14 +31,14 @@ func TestOnlyChangesAreWritten(t *testing.T) {
 		status func(*v1beta2.KymaStatus)
 		want   bool
 	}{
-		"nothing is new":               {func(*bundle.AcceptedReport) {}, nil, false},
-		"the same is said later":       {later(5 * time.Minute), nil, false},
-		"the same is said hours later": {later(notedFor - time.Minute), nil, false},
-		"the same is said a day later": {later(notedFor + notedSpread), nil, true},
-		"something else is said": {
+		"nothing is new":              {func(*bundle.AcceptedReport) {}, nil, false},
+		"the same report later":       {later(5 * time.Minute), nil, false},
+		"the same report hours later": {later(notedFor - time.Minute), nil, false},
+		"the same report a day later": {later(notedFor + notedSpread), nil, true},
+		"another report": {
 			func(r *bundle.AcceptedReport) { r.Content = "sha256:other" }, nil, true,
 		},
-		"another agent says it": {
+		"the same report from another agent": {
 			func(r *bundle.AcceptedReport) { r.AgentVersion = "v2" }, nil, true,
 		},
 		"a condition changes": {
@@ -92,7 +92,7 @@ func TestStatusWritesOfAFleetAreSpread(t *testing.T) {
 		t.Errorf("noted again at %s and %s", a, b)
 	}
 	if at := NotedUntil(v1beta2.KymaStatus{}); !at.IsZero() {
-		t.Errorf("a runtime that was never heard: %s", at)
+		t.Errorf("a runtime that never reported: %s", at)
 	}
 }
 

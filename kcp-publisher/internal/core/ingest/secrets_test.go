@@ -30,11 +30,11 @@ func TestOutcomeOfSecretsIsReported(t *testing.T) {
 		"written": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")), "Written", v1beta2.StateReady,
 		},
-		"not told yet": {healthy().with(sealedAs("1")), "Pending", v1beta2.StateReady},
-		"told of older ones": {
+		"not reported yet": {healthy().with(sealedAs("1")), "Pending", v1beta2.StateReady},
+		"older ones are reported": {
 			healthy().with(sealedAs("2")).with(reportedAs("1", "")), "Pending", v1beta2.StateReady,
 		},
-		"told by an older bundle": {
+		"reported for an older bundle": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).with(reportedEarlierBundle), "Pending",
 			v1beta2.StateProcessing,
 		},
@@ -51,7 +51,7 @@ func TestOutcomeOfSecretsIsReported(t *testing.T) {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.SecretsError = errors.New("too large") }), "NotSealed", v1beta2.StateWarning,
 		},
-		"nothing is said by either": {
+		"neither reports anything": {
 			healthy().with(nothingReported).with(sealedAs("1")), "Pending", v1beta2.StateProcessing,
 		},
 	} {
@@ -80,19 +80,19 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 		facts Facts
 		gone  bool
 	}{
-		"the bundle that says so is carried out": {healthy().with(sealedAs("1")).with(reportedAs("1", "")).facts, true},
-		"nothing is published":                   {Facts{}, false},
-		"nothing is told":                        {healthy().with(sealedAs("1")).facts, false},
-		"nothing is sealed":                      {healthy().with(reportedAs("1", "")).facts, false},
-		"an older one is told": {healthy().with(sealedAs("2")).with(reportedAs("1", "")).facts,
+		"the bundle with the revision is applied": {healthy().with(sealedAs("1")).with(reportedAs("1", "")).facts, true},
+		"nothing is published":                    {Facts{}, false},
+		"no revision is reported":                 {healthy().with(sealedAs("1")).facts, false},
+		"nothing is sealed":                       {healthy().with(reportedAs("1", "")).facts, false},
+		"an older revision is reported": {healthy().with(sealedAs("2")).with(reportedAs("1", "")).facts,
 			false},
 		"not all of it is done": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "not well")).facts, false,
 		},
-		"it is told by an older bundle": {
+		"it is reported for an older bundle": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).with(reportedEarlierBundle).facts, false,
 		},
-		"the runtime is not heard": {healthy().with(sealedAs("1")).with(nothingReported).facts, false},
+		"the runtime is silent": {healthy().with(sealedAs("1")).with(nothingReported).facts, false},
 		"not all could be sealed": {
 			healthy().with(sealedAs("1")).with(reportedAs("1", "")).
 				with(func(f *Facts) { f.SecretsError = errors.New("too large") }).facts, false,

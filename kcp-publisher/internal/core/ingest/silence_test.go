@@ -153,7 +153,7 @@ func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 			noon.Add(time.Hour),
 		},
 		"the first of another key": {known, enrolling, noon.Add(time.Hour)},
-		"one that was heard by an older publisher": {
+		"one that was received by an older publisher": {
 			v1beta2.RuntimeStatus{ReportSequence: 5, Observed: &v1beta2.ObservedBundle{}}, report(5, noon), noon,
 		},
 		"the same of a runtime whose clock is fast": {
@@ -162,7 +162,7 @@ func TestSilenceIsCountedFromTheArrival(t *testing.T) {
 		},
 	} {
 		if got := lastReportTime(c.before, c.report, noon.Add(time.Hour)); !got.Time.Equal(c.want) {
-			t.Errorf("%s is heard at %s, want %s", name, got, c.want)
+			t.Errorf("%s reported at %s, want %s", name, got, c.want)
 		}
 	}
 }

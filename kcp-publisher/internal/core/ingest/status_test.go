@@ -205,7 +205,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the latest report was refused: refused (NotEnrolled): no token",
 				"keda@ Processing: " + waiting, "mail@ Processing: " + waiting}},
-		"A bundle that the runtime refused says why": {
+		"A bundle that the runtime refused has the reason": {
 			healthy().with(reportedEarlierBundle).with(func(f *Facts) {
 				f.Report.Refused = []bundle.RefusedBundle{
 					{Digest: "sha256:old", Reason: refusal.Expired}, {
@@ -218,7 +218,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not ModuleCatalog (NotReady): the runtime has not reported the latest bundle yet",
 				"not Ready (NotReady): the runtime refused bundle sha256:new (Rollback): 6 is older than 7",
 				"keda@1.0.0 Processing: " + waiting, "mail@1.0.0 Processing: " + waiting}},
-		"A runtime whose bundle has expired says so": {
+		"A runtime whose bundle has expired reports it": {
 			healthy().with(func(f *Facts) { f.Report.Observed.Expired = true }), []string{"Warning",
 				"not Accepted (Expired): the bundle in use has expired",
 				"not Ready (NotReady): the bundle in use has expired", "keda@1.0.0 Ready", "mail@1.0.0 Ready"}},
@@ -285,7 +285,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Modules (NotReady): module mail is Error: crashes; waits",
 				"not Ready (NotReady): module mail is Error: crashes; waits",
 				"keda@1.0.0 Ready", "mail@0.9.0 Error in maintenance: crashes; waits"}},
-		"That an upgrade waits counts only for the bundle it was said of": {
+		"That an upgrade waits counts only for the bundle it was reported of": {
 			healthy().with(reportedEarlierBundle).with(waitingForWindow), []string{"Processing",
 				"not Accepted (Pending): " + waiting,
 				"not Modules (NotReady): module keda is Processing: " + waiting,
@@ -310,12 +310,12 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 			healthy().with(func(f *Facts) {
 				f.Published.State.Manifests[1].Labels = map[string]string{v1beta2.LabelMandatoryModule: v1beta2.True}
 			}), []string{"Ready", "keda@1.0.0 Ready"}},
-		"A module that could not be resolved says why": {
+		"A module that could not be resolved reports the reason": {
 			healthy().with(problem("nope", v1beta2.StateWarning, "module nope: is unknown")), []string{"Warning",
 				"not Modules (NotReady): module nope is Warning: module nope: is unknown",
 				"not Ready (NotReady): module nope is Warning: module nope: is unknown",
 				"keda@1.0.0 Ready", "mail@1.0.0 Ready", "nope@ Warning: module nope: is unknown"}},
-		"A module that stays at its last version says why": {
+		"A module that stays at its last version reports the reason": {
 			healthy().with(problem("mail", v1beta2.StateError, "module mail: gone")), []string{"Error",
 				"not Modules (NotReady): module mail is Error: module mail: gone",
 				"not Ready (NotReady): module mail is Error: module mail: gone",
@@ -331,7 +331,7 @@ func TestStatusFollowsFromFacts(t *testing.T) {
 				"not Modules (NotReady): module mail is Deleting: see the runtime's Manifest",
 				"not Ready (NotReady): module mail is Deleting: see the runtime's Manifest",
 				"keda@1.0.0 Ready", "mail@1.0.0 Deleting"}},
-		"A removal that is stuck says why": {
+		"A removal that is stuck reports the reason": {
 			removing(healthy().with(reported("mail", v1beta2.StateWarning, "2 CRs are left"))), []string{"Warning",
 				"not Modules (NotReady): module mail is Warning: 2 CRs are left",
 				"not Ready (NotReady): module mail is Warning: 2 CRs are left",
@@ -388,7 +388,7 @@ func TestStatusHasTheBundleAndTheActiveChannel(t *testing.T) {
 		f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4}
 	})
 	if after := s.status(); after.ActiveChannel != "fast" {
-		t.Errorf("active channel is %q, the runtime's own Kyma says fast", after.ActiveChannel)
+		t.Errorf("active channel is %q, the runtime's own Kyma reports fast", after.ActiveChannel)
 	}
 	m := after.Modules[0]
 	if m.FQDN != "kyma-pull.dev/module/keda" || m.Channel != "regular" || m.Template == nil ||

@@ -19,7 +19,7 @@ func TestTakeoverReportCountsOnlyForTheNewestBundle(t *testing.T) {
 		done      string
 		removed   []string
 	}{
-		"nothing is said": {published: bundle.TakeoverAdopt},
+		"without a report": {published: bundle.TakeoverAdopt},
 		"one of two is adopted": {published: bundle.TakeoverAdopt, reported: &bundle.ReportedTakeover{
 			Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"},
 		},

@@ -171,7 +171,7 @@ func TestUnrecordedBundleHoldsTheNextOne(t *testing.T) {
 		"not remembered":            {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:six"}, true},
 		"the first, not remembered": {Adopted{Last: last, Keep: true}, &Memory{}, true},
 		"only compared with":        {Adopted{Last: last}, &Memory{}, false},
-		"nobody remembers anything": {Adopted{Last: last, Keep: true}, nil, false},
+		"without a record":          {Adopted{Last: last, Keep: true}, nil, false},
 		"there is none":             {Adopted{}, &Memory{}, false},
 	} {
 		if got := c.adopted.Unrecorded(c.remembered); got != c.want {
@@ -202,7 +202,7 @@ func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 			},
 		},
 		"a module is removed": {nil, map[string]string{"keda": "1.8.0"}, map[string]string{}, "", nil},
-		"it was said before": {
+		"it was reported before": {
 			published(bundle.Rollback{Module: "keda", From: "1.8.0", To: "1.7.0"}), map[string]string{"keda": "1.7.0"},
 			map[string]string{"keda": "1.7.0"}, "sha256:six", []bundle.Rollback{
 				{Module: "keda", From: "1.8.0", To: "1.7.0"},
@@ -229,8 +229,8 @@ func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 			},
 		},
 	} {
-		if got := after(c.kept).stated(nil).rollbacks(c.granted, c.wanted, c.observed); !reflect.DeepEqual(got,
-			c.want) {
+		got := after(c.kept).stated(nil).rollbacks(c.granted, c.wanted, c.observed)
+		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -323,7 +323,7 @@ func TestMissingRollbackCausesABundle(t *testing.T) {
 	}
 	last.Predicate.Rollback = next.Rollback
 	if _, reason := Next(after(last), wanted, r, trusted, validity, noon); reason != "" {
-		t.Errorf("it is said again because of %q", reason)
+		t.Errorf("it is reported again because of %q", reason)
 	}
 }
 

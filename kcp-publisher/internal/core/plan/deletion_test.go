@@ -17,11 +17,11 @@ func TestDeletedKymaIsFinalizedOnceItsRuntimeKnows(t *testing.T) {
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
 		map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
 	if reason, _ := Finalizable(kyma, Published{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
-		t.Errorf("it goes before its runtime was told: %s", reason)
+		t.Errorf("it is removed before its runtime was notified: %s", reason)
 	}
 	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour,
 		noon); reason != v1beta2.ReasonDeletionForced {
-		t.Errorf("told, and forced: %q", reason)
+		t.Errorf("notified, and forced: %q", reason)
 	}
 	refused := kymaOf("two")
 	refused.DeletionTimestamp = &metav1.Time{Time: noon}
@@ -62,7 +62,7 @@ func TestDeletedKymaOfAMissingClusterDoesNotWait(t *testing.T) {
 	}
 	kyma.Labels[v1beta2.LabelRuntimeGone] = "soon"
 	if reason, _ := FinalizableUnnotified(kyma); reason != "" {
-		t.Errorf("whose label says something else: %s", reason)
+		t.Errorf("whose label contains something else: %s", reason)
 	}
 }
 

@@ -26,8 +26,8 @@ func TestOnlyDeletedObjectsLoseFinalizersOfLifecycleManager(t *testing.T) {
 		"a ModuleReleaseMeta": {
 			&v1beta2.ModuleReleaseMeta{ObjectMeta: deleted}, v1beta2.LifecycleManagerFinalizerMandatory, "watchdog",
 		},
-		"one that is not deleted":  {&v1beta2.ModuleReleaseMeta{ObjectMeta: kept}, "", ""},
-		"one with somebody else's": {&v1beta2.ModuleReleaseMeta{ObjectMeta: others}, "", ""},
+		"one that is not deleted":   {&v1beta2.ModuleReleaseMeta{ObjectMeta: kept}, "", ""},
+		"one with another client's": {&v1beta2.ModuleReleaseMeta{ObjectMeta: others}, "", ""},
 		"a ModuleTemplate": {
 			&v1beta2.ModuleTemplate{ObjectMeta: labeled}, v1beta2.LifecycleManagerFinalizerMandatory, "watchdog",
 		},

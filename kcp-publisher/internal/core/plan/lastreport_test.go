@@ -20,9 +20,9 @@ func TestTimeOfTheLastReport(t *testing.T) {
 		carried  string
 		want     time.Time
 	}{
-		"never":                   {nil, "", time.Time{}},
-		"when its report arrived": {at(noon.Add(-time.Hour), &arrived), "", noon},
-		"whatever its clock says": {at(noon.AddDate(1, 0, 0), &arrived), "", noon},
+		"never":                         {nil, "", time.Time{}},
+		"when its report arrived":       {at(noon.Add(-time.Hour), &arrived), "", noon},
+		"with any clock of the runtime": {at(noon.AddDate(1, 0, 0), &arrived), "", noon},
 		"when it was written, where that is carried": {
 			at(noon.AddDate(0, 0, -60), &arrived), v1beta2.True, noon.AddDate(0, 0, -60),
 		},

@@ -35,7 +35,7 @@ func TestLabelsAndAnnotationSelectWindows(t *testing.T) {
 		"By its region":          {&policy, "kyma-project.io/region", "eu-central-1", "", on("Tue")},
 		"By its platform region": {&policy, "kyma-project.io/platform-region", "cf-eu10", "", on("Wed")},
 		"By its global account":  {&policy, "kyma-project.io/global-account-id", "acme", "", on("Thu")},
-		"By a label that says nothing": {
+		"By a label without information": {
 			&policy, "kyma-project.io/subaccount-id", "acme", "", `{"windows":[]` + byDefault,
 		},
 		"Its own windows before all": {

@@ -64,7 +64,7 @@ func TestKymaProvesItsRuntime(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		want   rollout.Runtime
 	}{
-		"What an exact report said": {
+		"The content of an exact report": {
 			func(*v1beta2.Kyma) {}, rollout.Runtime{
 				LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
 			},
@@ -73,10 +73,10 @@ func TestKymaProvesItsRuntime(t *testing.T) {
 			rollout.Runtime{
 				LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady, LacksChecks: true,
 			}},
-		"Nothing about the bundle was said yet": {func(k *v1beta2.Kyma) {
+		"Nothing about the bundle was reported yet": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 		}, rollout.Runtime{LastReport: noon, Version: "2.0.0"}},
-		"What the status of the module says proves nothing": {
+		"The status of the module proves nothing": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Published.Given = nil
 			}, rollout.Runtime{LastReport: noon, Version: "2.0.0"},
@@ -92,7 +92,7 @@ func TestKymaProvesItsRuntime(t *testing.T) {
 		}, rollout.Runtime{
 			LastReport: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
 		}},
-		"A runtime that never said anything": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
+		"A runtime that never reported anything": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kyma := living("one")
@@ -127,7 +127,7 @@ func TestChangesOfAKymaThatAffectARollout(t *testing.T) {
 		change func(*v1beta2.Kyma)
 		moves  bool
 	}{
-		"the same said again": {func(k *v1beta2.Kyma) {
+		"the same report again": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Observed.Time, k.Status.Runtime.ReportSequence = metav1.NewTime(noon.Add(time.Minute)), 9
 		}, false},
 		"a version": {func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["keda"] = "3.0.0" }, true},

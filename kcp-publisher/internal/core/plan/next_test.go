@@ -109,7 +109,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 		"a module comes back while its removal is pending": {
 			publishedAt(t, noon, []string{"nats"}, "keda"), []string{"keda"}, []string{"keda", "nats"}, nil, noon,
 			ReasonRemovalWithdrawn, nil},
-		"the runtime has a module that nobody published": {
+		"the runtime has a module that was not published": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime {
 				r.Installed = []string{"keda", "old"}
@@ -139,7 +139,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 		"the cluster became known": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.Audience.ClusterUID = "u"; return r }, noon, ReasonAudienceChanged, nil},
-		"somebody put an older bundle back": {
+		"a client put an older bundle back": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime {
 				r.Remembered = &Memory{Epoch: 1, Sequence: noon.Add(time.Minute).UnixMilli()}

@@ -22,11 +22,11 @@ func TestPreviewUsesTheConditionOfAReportingRuntime(t *testing.T) {
 		reason string
 		want   string
 	}{
-		"it reports":               {metav1.ConditionTrue, v1beta2.ReasonReported, "2.0.0"},
-		"its report is truncated":  {metav1.ConditionTrue, v1beta2.ReasonTruncated, "2.0.0"},
-		"it is silent":             {metav1.ConditionFalse, v1beta2.ReasonSilent, "1.0.0"},
-		"its reports are carried":  {metav1.ConditionTrue, v1beta2.ReasonCarried, "1.0.0"},
-		"nothing is said about it": {metav1.ConditionUnknown, "", "1.0.0"},
+		"it reports":                   {metav1.ConditionTrue, v1beta2.ReasonReported, "2.0.0"},
+		"its report is truncated":      {metav1.ConditionTrue, v1beta2.ReasonTruncated, "2.0.0"},
+		"it is silent":                 {metav1.ConditionFalse, v1beta2.ReasonSilent, "1.0.0"},
+		"its reports are carried":      {metav1.ConditionTrue, v1beta2.ReasonCarried, "1.0.0"},
+		"nothing is reported about it": {metav1.ConditionUnknown, "", "1.0.0"},
 	} {
 		kyma := living("one")
 		reportedAt := metav1.NewTime(noon.Add(-20 * time.Hour))

@@ -105,11 +105,11 @@ func statementReason(last, next bundle.Predicate, remembered int64, validity tim
 		candidate{ReasonOwnerChanged, ownerChanged(last, next)},
 		candidate{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
 		candidate{ReasonCertificateIssued, last.Certificate != next.Certificate},
-		candidate{ReasonEpochChanged, last.Epoch != next.Epoch}, candidate{ReasonRootChanged,
-			last.RootVersion != next.RootVersion},
+		candidate{ReasonEpochChanged, last.Epoch != next.Epoch},
+		candidate{ReasonRootChanged, last.RootVersion != next.RootVersion},
 		candidate{ReasonSequenceBehind, last.Sequence < remembered},
-		candidate{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxAhead}, candidate{ReasonValidityTooShort,
-			life < validity},
+		candidate{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxAhead},
+		candidate{ReasonValidityTooShort, life < validity},
 		candidate{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))})
 }
 

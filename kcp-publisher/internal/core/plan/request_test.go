@@ -35,7 +35,7 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 		request func(*resolve.Request) // the difference from the request of an empty Kyma
 		runtime func(*Runtime)
 	}{
-		"nothing is said": {func(*v1beta2.Kyma) {}, func(*resolve.Request) {}, func(*Runtime) {}},
+		"without a report": {func(*v1beta2.Kyma) {}, func(*resolve.Request) {}, func(*Runtime) {}},
 		"autonomy": {set(annotations, v1beta2.AnnotationAutonomy, bundle.AutonomyCatalog),
 			func(r *resolve.Request) { r.Settings.Autonomy = bundle.AutonomyCatalog }, func(*Runtime) {}},
 		"the agent's image": {set(annotations, v1beta2.AnnotationAgentImage, image),
@@ -95,11 +95,11 @@ func TestAnnotationsAndLabelsOfAKymaAreHonored(t *testing.T) {
 			func(r *resolve.Request) { r.NoCatalog = true }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"a deleted Kyma": {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} },
 			func(r *resolve.Request) { r.Deleting = true }, func(r *Runtime) { r.Deleting = true }},
-		"the control plane's own cluster, as its operator says": {func(k *v1beta2.Kyma) {
+		"the control plane's own cluster, as its operator sets it": {func(k *v1beta2.Kyma) {
 			k.Labels = map[string]string{v1beta2.LabelControlPlane: v1beta2.True}
 		},
 			func(r *resolve.Request) { r.ControlPlane = true }, func(*Runtime) {}},
-		"a cluster that says it is the control plane's": {func(k *v1beta2.Kyma) {
+		"a cluster that reports it is the control plane's": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime = &v1beta2.RuntimeStatus{
 				Observed: &v1beta2.ObservedBundle{
 					ClusterUID: "kcp", Features: RecordFeatures(bundle.Report{Features: bundle.AllFeatures()}),

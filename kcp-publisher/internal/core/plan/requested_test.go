@@ -9,8 +9,8 @@ import (
 
 func TestOnlyANewValueTriggersAReconcile(t *testing.T) {
 	for name, c := range map[string]struct{ asked, handled, want string }{
-		"nobody asks":             {"", "", ""},
-		"nobody asks any more":    {"", "noon", ""},
+		"no request":              {"", "", ""},
+		"no request any more":     {"", "noon", ""},
 		"the first time":          {"noon", "", "noon"},
 		"it was handled":          {"noon", "noon", ""},
 		"again":                   {"one", "noon", "one"},

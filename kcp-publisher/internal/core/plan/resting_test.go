@@ -27,13 +27,13 @@ func TestRuntimeRestsOnceItAppliedItsLatestBundle(t *testing.T) {
 		"neither was": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Digest, k.Status.Runtime.Observed.Digest = "", ""
 		}, false},
-		"nothing is known":         {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, false},
-		"a module is not ready":    {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateProcessing }, false},
-		"a module is broken":       {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateError }, false},
-		"something needs a look":   {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, false},
-		"it removes its modules":   {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, false},
-		"its Kyma has no state":    {func(k *v1beta2.Kyma) { k.Status.State = "" }, false},
-		"its state says otherwise": {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateDeleting }, false},
+		"nothing is known":       {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, false},
+		"a module is not ready":  {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateProcessing }, false},
+		"a module is broken":     {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateError }, false},
+		"something needs a look": {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateWarning }, false},
+		"it removes its modules": {func(k *v1beta2.Kyma) { k.DeletionTimestamp = new(metav1.Now()) }, false},
+		"its Kyma has no state":  {func(k *v1beta2.Kyma) { k.Status.State = "" }, false},
+		"its state differs":      {func(k *v1beta2.Kyma) { k.Status.State = v1beta2.StateDeleting }, false},
 	} {
 		kyma := kymaOf("one")
 		kyma.Status.State = v1beta2.StateReady

@@ -16,10 +16,10 @@ func TestOnlyRefusedVersionsCanReturnToTheRunningOne(t *testing.T) {
 		"an upgrade that is refused": {
 			func(*v1beta2.RuntimeStatus, *bundle.AcceptedReport) {}, map[string]string{"keda": "1.0.0"},
 		},
-		"the runtime tells of an older one": {
+		"the runtime reports an older one": {
 			func(_ *v1beta2.RuntimeStatus, r *bundle.AcceptedReport) { r.Observed.Digest = "sha256:old" }, nil,
 		},
-		"it tells of none": {
+		"it reports none": {
 			func(_ *v1beta2.RuntimeStatus, r *bundle.AcceptedReport) { r.Observed = nil }, nil,
 		},
 		"nothing is remembered": {
@@ -57,7 +57,7 @@ func TestOnlyRefusedVersionsCanReturnToTheRunningOne(t *testing.T) {
 		}
 	}
 	if running(nil, nil) != nil {
-		t.Error("of a runtime that was never heard")
+		t.Error("for a runtime that never reported")
 	}
 }
 

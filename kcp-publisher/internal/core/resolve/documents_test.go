@@ -34,7 +34,7 @@ func TestCatalogShowsAvailableModules(t *testing.T) {
 		"A selected Kyma sees the modules that select it": {
 			[]string{"blue"}, "blue-1.0.0 older open-1.0.0", "blue open",
 		},
-		"A label that nobody selects by shows nothing new": {[]string{"green"}, "older open-1.0.0", "open"},
+		"A label without a selector shows nothing new": {[]string{"green"}, "older open-1.0.0", "open"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			shown := w.labeled(c.labels...).resolve(t).Catalog

@@ -132,6 +132,6 @@ func TestModuleForNewerAgentsStaysUnchanged(t *testing.T) {
 		meta("keda", "regular=1.0.0").ask("keda").resolve(t)
 	if len(result.State.Problems) != 1 ||
 		!strings.Contains(result.State.Problems[0].Message, `this publisher does not know feature "teleport"`) {
-		t.Errorf("a feature that nobody knows: %+v", result.State.Problems)
+		t.Errorf("an unknown feature: %+v", result.State.Problems)
 	}
 }

@@ -59,7 +59,7 @@ func TestGateLimitsTheVersion(t *testing.T) {
 		"A module that is pinned is no concern of a rollout": {
 			world: usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).gated(held),
 			want:  []string{"keda@1.1.0"}},
-		"A version that somebody is to have and that cannot be read leaves the last": {
+		"A required version that cannot be read leaves the last": {
 			world: usual(), then: func(w *world) { promoted(w).whole("keda", "1.1.0", Content{Err: errUnread}) },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: " + errUnread.Error()}},
 	} {
@@ -150,7 +150,7 @@ func TestModulesThatFollowAChannel(t *testing.T) {
 		"Not one that is not offered to the runtime": {
 			usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }), nil,
 		},
-		"Not one that nobody looks after": {usual().askNothingBut("keda", unmanaged), nil},
+		"Not an unmanaged one": {usual().askNothingBut("keda", unmanaged), nil},
 		"Not one that is pinned": {
 			usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.0.0" }), nil,
 		},

@@ -86,7 +86,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 		"It is pinned to another version": {
 			usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0"}, "1.1.0 follows"},
-		"A rollout says otherwise": {gated, []string{"keda@1.0.0 regular"}, "1.1.0 follows"},
+		"A rollout decides otherwise": {gated, []string{"keda@1.0.0 regular"}, "1.1.0 follows"},
 		"Nobody asks for it any more": {
 			newWorld().template("keda", "1.0.0").meta("keda").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, "",

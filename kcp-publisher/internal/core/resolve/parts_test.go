@@ -228,11 +228,11 @@ func TestModuleRequiresDowntime(t *testing.T) {
 		world *world
 		want  bool
 	}{
-		"one whose template says so": {
+		"one whose template requests it": {
 			newWorld().template("keda", "1.0.0", downtime).meta("keda", "regular=1.0.0").ask("keda"), true,
 		},
 		"one whose template does not": {usual(), false},
-		"a mandatory one, which waits for nobody": {
+		"a mandatory one, which does not wait": {
 			newWorld().template("keda", "1.0.0", downtime).meta("keda").edit(mandatoryMeta("1.0.0")), false,
 		},
 		"a mandatory one by its template": {
@@ -264,6 +264,6 @@ func TestModuleRequiresDowntime(t *testing.T) {
 	w := usual()
 	w.request.Maintenance, w.request.Deleting = schedule, true
 	if state := w.resolve(t).State; state.Maintenance != nil {
-		t.Errorf("a bundle that says goodbye has a schedule: %+v", state.Maintenance)
+		t.Errorf("a bundle that removes everything has a schedule: %+v", state.Maintenance)
 	}
 }

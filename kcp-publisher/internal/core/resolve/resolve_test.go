@@ -120,7 +120,7 @@ func TestDesiredModules(t *testing.T) {
 			world: newWorld().template("keda", "1.0.0", described("keda", "1.0.0")).meta("keda", "regular=1.0.0").
 				edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }).ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
-		"A module that names no component says where to name it": {
+		"A module that names no component reports where to name it": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }),
 			want: []string{
 				"Warning CatalogInvalid: module keda: names no component: set ModuleReleaseMeta kcp-system/keda " +
@@ -167,13 +167,13 @@ func TestDesiredModules(t *testing.T) {
 				"Warning OlderVersionAsked: module keda: stays at version 1.1.0: the Kyma pins it to 1.0.0, which is " +
 					"older",
 			}},
-		"A pinned version without a template says so": {
+		"A pinned version without a template reports it": {
 			world: usual().askNothingBut("keda", pinned("9.0.0")),
 			want: []string{
 				"Warning PinUnavailable: module keda: version 9.0.0, to which the Kyma pins it, is not available: " +
 					"ModuleTemplate keda-9.0.0 does not exist",
 			}},
-		"A version beside a channel says nothing": {
+		"A version next to a channel has no effect": {
 			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }),
 			want:  []string{"keda@1.1.0 fast"}},
 		"A version without a ModuleReleaseMeta cannot be asked for": {
@@ -201,7 +201,7 @@ func TestDesiredModules(t *testing.T) {
 				older("keda-regular", "keda", "regular", "1.0.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
 				ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
-		"An older lookup without a ModuleTemplate in the channel says so": {
+		"An older lookup without a ModuleTemplate in the channel reports it": {
 			world: newWorld().older("keda", "keda", "fast", "1.1.0").ask("keda"),
 			want: []string{
 				`Warning ChannelMissing: module keda: channel "regular" has no version: no ModuleTemplate of it has that spec.channel`,
@@ -327,7 +327,7 @@ func TestDesiredModules(t *testing.T) {
 				broken(w, "1.0.0", "gone").askNothingBut("keda", unmanaged).channel("slow")
 			},
 			want: []string{"keda@1.0.0 regular unmanaged"}},
-		"A module that is managed again is what its channel says": {
+		"A module that is managed again follows its channel": {
 			world: leftAlone(usual()), then: func(w *world) { w.askNothingBut("keda").channel("fast") },
 			want: []string{"keda@1.1.0 fast"}},
 		"A module that is managed again and cannot be resolved is looked after as it was": {
@@ -359,7 +359,7 @@ func TestDesiredModules(t *testing.T) {
 				"Error CatalogInvalid: module keda: ModuleTemplate keda-1.0.0 spec.data: kind and metadata.name are " +
 					"required",
 			}},
-		"A default CR that nobody wants may be broken": {
+		"A default CR that is not wanted may be broken": {
 			world: newWorld().template("keda", "1.0.0", defaultCR("", "")).meta("keda", "regular=1.0.0").
 				ask("keda", ignoringCR),
 			want: []string{"keda@1.0.0 regular"}},

@@ -15,7 +15,7 @@ const removed = "; its installed objects are removed"
 
 func TestModuleAccess(t *testing.T) {
 	for name, c := range map[string]story{
-		"A channel that moves to a beta version takes the version before from nobody": {
+		"A channel that moves to a beta version takes the version before from no Kyma": {
 			world: newWorld().template("keda", "1.0.0").
 				template("keda", "1.1.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).
 				meta("keda", "regular=1.0.0").ask("keda"),
@@ -37,7 +37,7 @@ func TestModuleAccess(t *testing.T) {
 					"this runtime: ModuleTemplate kcp-system/keda-1.0.0: it is labeled " +
 					"operator.kyma-project.io/beta=true and the Kyma is not" + removed,
 			}},
-		"A ModuleReleaseMeta that is made anew takes the module from nobody, whatever older templates say": {
+		"A ModuleReleaseMeta that is created again takes the module from no Kyma, with any older templates": {
 			world: usual().older("keda", "keda", "regular", "0.9.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)),
 			then:  func(w *world) { w.metas = nil },
 			want: []string{
@@ -45,7 +45,7 @@ func TestModuleAccess(t *testing.T) {
 				"Warning ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is labeled operator.kyma-project.io/beta=true and the Kyma is not",
 			}},
-		"A second ModuleReleaseMeta of the module takes it from nobody": {
+		"A second ModuleReleaseMeta of the module takes it from no Kyma": {
 			world: usual(), then: func(w *world) {
 				again := *w.metas[0].DeepCopy()
 				again.Name, again.Spec.Beta = "a-copy", true
@@ -100,7 +100,7 @@ func TestModuleAccess(t *testing.T) {
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: its " +
 					"kymaSelector does not select the Kyma" + removed,
 			}},
-		"An empty kymaSelector selects nobody": {
+		"An empty kymaSelector selects no Kyma": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.KymaSelector = &metav1.LabelSelector{} }).
 				labeled("team"),
 			want: []string{
@@ -130,7 +130,7 @@ func TestModuleAccess(t *testing.T) {
 		"A restricted module is for those whom its kymaSelector selects": {
 			world: usual().edit(selecting("team", v1beta2.True)).restricted("keda").labeled("team"),
 			want:  []string{"keda@1.0.0 regular"}},
-		"A restricted module without a kymaSelector is for nobody": {
+		"A restricted module without a kymaSelector is for no Kyma": {
 			world: usual().restricted("keda"),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
@@ -145,7 +145,7 @@ func TestModuleAccess(t *testing.T) {
 			}},
 		"A kymaSelector lets those in that it selects": {
 			world: usual().edit(selecting("team", v1beta2.True)).labeled("team"), want: []string{"keda@1.0.0 regular"}},
-		"A kymaSelector that cannot be read selects nobody": {
+		"A kymaSelector that cannot be read selects no Kyma": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
 				s.KymaSelector = &metav1.LabelSelector{
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Likes"}},
@@ -154,7 +154,7 @@ func TestModuleAccess(t *testing.T) {
 			want: []string{
 				`Warning CatalogInvalid: module keda: ModuleReleaseMeta kcp-system/keda spec.kymaSelector: "Likes" is not a valid label selector operator`,
 			}},
-		"A kymaSelector that cannot be read takes the module from nobody": {
+		"A kymaSelector that cannot be read takes the module from no Kyma": {
 			world: usual(), then: func(w *world) {
 				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
 					s.KymaSelector = &metav1.LabelSelector{
@@ -195,7 +195,7 @@ func TestModuleRemovedFromAKymaIsRemoved(t *testing.T) {
 		t.Errorf("removed is %v", gone)
 	}
 	if again := w.resolve(t); !reflect.DeepEqual(again, result) {
-		t.Error("what is said of it differs from the first to the second time, which makes one bundle more")
+		t.Error("its message differs between the first and the second time, which creates another bundle")
 	}
 }
 

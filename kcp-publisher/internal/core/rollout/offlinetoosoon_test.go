@@ -12,10 +12,10 @@ import (
 
 func TestOfflineAfterShorterThanTheReportInterval(t *testing.T) {
 	const quiet = 5*time.Minute + 30*time.Second
-	for offlineAfter, isSet := range map[time.Duration]bool{0: true, 2 * time.Minute: true, quiet: true,
+	for offlineAfter, tooSoon := range map[time.Duration]bool{0: true, 2 * time.Minute: true, quiet: true,
 		quiet + time.Second: false, 15 * time.Minute: false} {
 		why := OfflineTooSoon(fleet.Course{OfflineAfter: metav1.Duration{Duration: offlineAfter}}, quiet)
-		if (why != "") != isSet || isSet &&
+		if (why != "") != tooSoon || tooSoon &&
 			!strings.Contains(why, "offlineAfter is "+offlineAfter.String()+",") {
 			t.Errorf("offlineAfter %s: %q", offlineAfter, why)
 		}

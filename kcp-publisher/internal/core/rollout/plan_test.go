@@ -90,12 +90,12 @@ func TestPositionOfARuntimeInARollout(t *testing.T) {
 				r.State, r.Given.Time = v1beta2.StateWarning, metav1.NewTime(noon)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
-		"not ready after its deadline, and heard": {
+		"not ready after its deadline, and reporting": {
 			func(r *Runtime) {
 				r.State = v1beta2.StateProcessing
 			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
-		"not ready at its deadline, and not heard since": {
+		"not ready at its deadline, and silent since": {
 			func(r *Runtime) {
 				r.Current, r.LastReport = false, noon.Add(-11*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
@@ -183,7 +183,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 			twoWaves(), false, []Runtime{ahead[0], at("prod", "prod", "2.0.0")}, fleet.RolloutSucceeded,
 			"no runtime had to be updated", "",
 		},
-		"nobody follows it": {
+		"no runtime follows it": {
 			twoWaves(), false, nil, fleet.RolloutSucceeded, "no runtime had to be updated", "",
 		},
 		"some have to be given it": {
@@ -236,13 +236,13 @@ func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 			step := Plan(first, soaking, fleet.RolloutStatus{}, []Runtime{r, at("prod", "prod", "1.0.0")},
 				Situation{Channel: "2.0.0", Proven: c.proven, Now: noon})
 			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
-				t.Errorf("production may have %s, and the rollout says: %s", step.Decisions[1].Version,
+				t.Errorf("production may have %s, and the rollout reports: %s", step.Decisions[1].Version,
 					step.Status.Message)
 			}
 			if !c.next &&
 				(step.Status.Waves[0].State != fleet.WaveSoaking ||
 					!strings.Contains(step.Status.Message, "is watched before the next one starts")) {
-				t.Errorf("the wave is %s, and the rollout says: %s", step.Status.Waves[0].State, step.Status.Message)
+				t.Errorf("the wave is %s, and the rollout reports: %s", step.Status.Waves[0].State, step.Status.Message)
 			}
 		})
 	}
@@ -256,7 +256,7 @@ func TestRollbackEndsWithReports(t *testing.T) {
 		want   fleet.RolloutState
 	}{
 		"it has its last good version": {func(*Runtime) {}, fleet.RolloutRolledBack},
-		"it has not said so yet": {
+		"it has not reported it yet": {
 			func(r *Runtime) { r.Current = false }, fleet.RolloutRollingBack,
 		},
 		"it waits for a window, with an older one": {
@@ -265,7 +265,7 @@ func TestRollbackEndsWithReports(t *testing.T) {
 		"it is silent": {
 			func(r *Runtime) { r.Current, r.LastReport = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
 		},
-		"it was told long ago and reports something": {
+		"it was notified long ago and reports something": {
 			func(r *Runtime) {
 				r.Current, r.Given.Time = false, metav1.NewTime(noon.Add(-time.Hour))
 			}, fleet.RolloutRolledBack,

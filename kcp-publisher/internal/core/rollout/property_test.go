@@ -332,14 +332,14 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	}
 	if concerned == 0 && unshown > 0 && shown == 0 && later > 0 && !w.shown(r.Spec.To) &&
 		!slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name) {
-		w.fail("%s: wave %d is proven, its %d runtimes show nothing of it, and nobody approved it", r.Name, wave,
+		w.fail("%s: wave %d is proven, its %d runtimes show nothing of it, and it was not approved", r.Name, wave,
 			unshown)
 	}
 	if concerned > 0 && count == 0 {
-		w.fail("%s: wave %d of %d runtimes is proven and none of them said that it is ready", r.Name, wave, concerned)
+		w.fail("%s: wave %d of %d runtimes is proven and none of them reported that it is ready", r.Name, wave, concerned)
 	}
 	if got := int(step.Status.Waves[wave].Updated); got > count {
-		w.fail("%s: wave %d counts %d updated runtimes, %d said so", r.Name, wave, got, count)
+		w.fail("%s: wave %d counts %d updated runtimes, %d reported it", r.Name, wave, got, count)
 	}
 }
 

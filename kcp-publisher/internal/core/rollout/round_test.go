@@ -88,7 +88,7 @@ func TestRounds(t *testing.T) {
 			policies: policies("careful"), rollouts: []fleet.Rollout{carriedOut(fleet.RolloutRollingBack)},
 			followers: following("3.0.0"), dev: "1.0.0", prod: "1.0.0",
 		},
-		"A rollout that somebody deletes counts as gone": {
+		"A rollout that an operator deletes counts as gone": {
 			rollouts: []fleet.Rollout{deleted(carriedOut(""))}, followers: following("2.0.0"),
 		},
 		"A rollout that succeeded lets everybody have what it moved": {
@@ -149,8 +149,8 @@ func TestUnchangedFactsWriteNothing(t *testing.T) {
 func TestRestartedPublisherSupersedesLater(t *testing.T) {
 	older, newer := carriedOut(""), carriedOut("")
 	newer.Name, newer.Spec.Revision, newer.Spec.To, newer.Status = "keda-regular-2", 2, "3.0.0", fleet.RolloutStatus{}
-	round := NextRound(policies("careful"), []fleet.Rollout{older, newer}, map[Track]Followers{keda: {"3.0.0",
-		everyone}},
+	round := NextRound(policies("careful"), []fleet.Rollout{older, newer},
+		map[Track]Followers{keda: {"3.0.0", everyone}},
 		noon)
 	if len(round.Create) > 0 || len(round.Update) != 2 || round.Update[1].Name != first ||
 		round.Update[1].Status.State != fleet.RolloutSuperseded {
@@ -195,7 +195,7 @@ func TestUpgradeThatWaitsForAWindowIsDeferred(t *testing.T) {
 		t.Errorf("%+v, %+v", w, step.Decisions[1])
 	}
 	if !strings.Contains(step.Status.Message, "0 of 1 runtimes are updated") {
-		t.Errorf("the rollout says %s", step.Status.Message)
+		t.Errorf("the rollout reports %s", step.Status.Message)
 	}
 }
 
@@ -286,7 +286,7 @@ func TestChangesAreReportedOnce(t *testing.T) {
 		t.Errorf("at the end: %+v", got)
 	}
 	if got := Changes(stopped, stopped); len(got) > 0 {
-		t.Errorf("told again: %+v", got)
+		t.Errorf("reported again: %+v", got)
 	}
 }
 

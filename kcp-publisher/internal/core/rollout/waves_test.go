@@ -19,7 +19,7 @@ func TestOneRuntimeOfManyStopsNoRollout(t *testing.T) {
 		"ten":                           {10, nil, 1},
 		"hundreds":                      {350, nil, 3},
 		"a fleet":                       {10_000, nil, 100},
-		"a fleet whose operator says 0": {10_000, new(intstr.FromInt32(0)), 0},
+		"a fleet whose operator sets 0": {10_000, new(intstr.FromInt32(0)), 0},
 		"a share":                       {50, new(intstr.FromString("10%")), 5},
 	} {
 		w := wave{total: c.total}

@@ -272,7 +272,7 @@ func (w *world) promote() {
 		next := &fleet.Rollout{Spec: *spec}
 		next.Name = Name(keda, spec.Revision)
 		if !w.shown(spec.From) {
-			w.fail("%s goes back to %s, which no runtime was ever ready with, and nobody approved it", next.Name,
+			w.fail("%s goes back to %s, which no runtime was ever ready with, and it was not approved", next.Name,
 				spec.From)
 		}
 		w.rollouts = append(w.rollouts, next)

@@ -33,7 +33,7 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 			}
 		}
 		if want, got := all.Decide("unknown", "1.0.0"), gate.Decide("unknown", "1.0.0"); got != want {
-			w.fail("%s: a part of the fleet decides %+v for a runtime that nobody knows yet, want %+v", r.Name, got,
+			w.fail("%s: a part of the fleet decides %+v for an unknown runtime, want %+v", r.Name, got,
 				want)
 		}
 	}

@@ -139,7 +139,7 @@ func TestObjectsOfOtherNamespacesAreRefusedWithTheirPlace(t *testing.T) {
 			[]string{a("two"), elsewhere},
 			`fleet/all.yaml:6: metadata.namespace: got "other", want the control plane's namespace "kcp-system"`,
 		},
-		"the same one, said and not": {
+		"the same one, reported and not": {
 			[]string{here, a("one")}, "fleet/all.yaml:6: Kyma one is already defined in fleet/all.yaml:1",
 		},
 		"both kinds of trouble at it": {[]string{here, elsewhere}, `fleet/all.yaml:6: metadata.namespace: got "other"`},
@@ -170,26 +170,26 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 	}{
 		"a promotion":  {[]string{template, promoted, a("one")}, nil, "ModuleReleaseMeta keda"},
 		"a new object": {[]string{template, releaseMeta, a("one"), a("two")}, nil, "Kyma two"},
-		"somebody changed the control plane": {[]string{template, releaseMeta, a("one")},
+		"a client changed the control plane": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, "fast", "spec", "channel")
 			}, "Kyma one"},
-		"somebody added a label, and what the API server notes with it": {[]string{template, releaseMeta, a("one")},
+		"a client added a label, and what the API server notes with it": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				live[key("Kyma", "one")].SetLabels(map[string]string{"mine": "yes"})
 				alsoOwned(live[key("Kyma", "one")], `{"f:metadata":{"f:labels":{".":{},"f:mine":{}}}}`)
 			}, ""},
-		"somebody added a field to the spec": {[]string{template, releaseMeta, a("one")},
+		"a client added a field to the spec": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedField(live[key("Kyma", "one")].Object, true, "spec", "skipMaintenanceWindows")
 				alsoOwned(live[key("Kyma", "one")], `{"f:spec":{"f:skipMaintenanceWindows":{}}}`)
 			}, "Kyma one"},
-		"somebody added a module": {[]string{template, releaseMeta, a("one")},
+		"a client added a module": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object,
 					[]any{map[string]any{"name": "keda"}, map[string]any{"name": "mine"}}, "spec", "modules")
 			}, "Kyma one"},
-		"somebody applies the same": {[]string{template, releaseMeta, a("one")},
+		"a client applies the same": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				alsoOwned(live[key("Kyma", "one")],
 					`{"f:spec":{".":{},"f:channel":{},"f:modules":{".":{},"k:{\"name\":\"keda\"}":{".":{},"f:name":{}}}}}`)
@@ -203,11 +203,11 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 				_ = unstructured.SetNestedSlice(live[key("Kyma", "one")].Object,
 					[]any{map[string]any{"name": "keda", "managed": true}}, "spec", "modules")
 			}, ""},
-		"a field is said no more": {
+		"a field is removed": {
 			[]string{template, releaseMeta, strings.Replace(a("one"), ", modules: [{name: keda}]", "", 1)}, nil,
 			"Kyma one",
 		},
-		"somebody took the commit from it": {[]string{template, releaseMeta, a("one")},
+		"a client took the commit from it": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				annotations := live[key("Kyma", "one")].GetAnnotations()
 				delete(annotations, v1beta2.AnnotationGitCommit)
@@ -216,7 +216,7 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 		"a finalizer is in Git": {[]string{template, releaseMeta, strings.Replace(a("one"), "{name: one}",
 			"{name: one, finalizers: [x.io/y], generateName: o, deletionTimestamp: 2026-01-01T00:00:00Z, "+
 				"ownerReferences: [{name: a}]}", 1)}, nil, ""},
-		"somebody deleted it": {[]string{template, releaseMeta, a("one")},
+		"a client deleted it": {[]string{template, releaseMeta, a("one")},
 			func(live map[Key]*unstructured.Unstructured) {
 				delete(live, key("ModuleTemplate", "keda-1.0.0"))
 			}, "ModuleTemplate keda-1.0.0"},

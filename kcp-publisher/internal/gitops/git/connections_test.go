@@ -41,6 +41,6 @@ func TestPollsLeaveNoConnectionsBehind(t *testing.T) {
 		}
 	}
 	if begun.Load() == 0 {
-		t.Error("nobody connected")
+		t.Error("no agent connected")
 	}
 }

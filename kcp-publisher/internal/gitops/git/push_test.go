@@ -149,7 +149,7 @@ func TestGitVerifiesOurSignature(t *testing.T) {
 	cmd.Dir, cmd.Env = r.URL, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null")
 	if output, err := cmd.CombinedOutput(); err != nil ||
 		!strings.Contains(string(output), `Good "git" signature for ada@example.com`) {
-		t.Errorf("git says %v\n%s", err, output)
+		t.Errorf("git reports %v\n%s", err, output)
 	}
 	signers, err := ReadSigners(allowed)
 	w.must(err)
@@ -220,7 +220,7 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 		"an allowed SSH key": {
 			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} }, "",
 		},
-		"an SSH key of somebody else": {
+		"an SSH key of another user": {
 			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{foreign, "git"} }, "is not allowed",
 		},
 		"a signature of a file": {
@@ -231,7 +231,7 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 			allowed, func(o *gogit.CommitOptions) { o.SignKey = person }, "not an SSH signature",
 		},
 		"a key of the key ring": {ring.String(), func(o *gogit.CommitOptions) { o.SignKey = person }, ""},
-		"a key of somebody else": {
+		"a key of another user": {
 			ring.String(), func(o *gogit.CommitOptions) { o.SignKey = stranger }, "not signed by a key of the key ring",
 		},
 		"SSH where OpenPGP is wanted": {

@@ -115,7 +115,7 @@ func served(t *testing.T, dir, password string) string {
 			"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=http.receivepack", "GIT_CONFIG_VALUE_0=true",
 			"GIT_CONFIG_KEY_1=safe.directory", "GIT_CONFIG_VALUE_1=*"}}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, output, _ := r.BasicAuth(); output != password {
+		if _, sent, _ := r.BasicAuth(); sent != password {
 			w.Header().Set("WWW-Authenticate", "Basic")
 			w.WriteHeader(http.StatusUnauthorized)
 			return
@@ -161,10 +161,10 @@ func TestBranchTagAndHeadSelectACommit(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"the branch":              {Options{Branch: "main"}, second},
-		"HEAD where none is said": {Options{}, second},
-		"a tag":                   {Options{Tag: "light"}, first},
-		"an annotated tag":        {Options{Tag: "annotated"}, first},
+		"the branch":            {Options{Branch: "main"}, second},
+		"HEAD without a branch": {Options{}, second},
+		"a tag":                 {Options{Tag: "light"}, first},
+		"an annotated tag":      {Options{Tag: "annotated"}, first},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.options.URL = "file://" + w.dir

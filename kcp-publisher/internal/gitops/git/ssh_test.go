@@ -148,7 +148,7 @@ func TestSSHRepositoryWithKeysFromFiles(t *testing.T) {
 			ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a kind that the server has, " +
 				host.PublicKey().Type(),
 		},
-		"a key that nobody allowed": {
+		"a key that was not allowed": {
 			host.PublicKey(), stranger, CredentialsRefused, "unable to authenticate",
 		},
 	} {

@@ -99,7 +99,7 @@ func TestInvalidPromotionFilesAreRefused(t *testing.T) {
 			meta, "slow", "regular",
 			`line 8: module keda: channel "slow" has no version: the channels are regular, fast`,
 		},
-		"a channel that nobody made": {
+		"a channel that was not made": {
 			meta, "fast", "reglar",
 			`line 8: module keda: channel "reglar": the channel does not exist, only regular, fast: use --create to add it`,
 		},

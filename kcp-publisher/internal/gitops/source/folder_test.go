@@ -103,8 +103,8 @@ func TestEmptyFieldIsAbsent(t *testing.T) {
 	if err != nil || len(objects.Kymas) != 1 {
 		t.Fatalf("got %+v, %v", objects, err)
 	}
-	if spec := objects.Written[0].Object.Object["spec"]; !reflect.DeepEqual(spec,
-		map[string]any{"channel": "regular"}) {
+	spec := objects.Written[0].Object.Object["spec"]
+	if !reflect.DeepEqual(spec, map[string]any{"channel": "regular"}) {
 		t.Errorf("got %v", spec)
 	}
 }

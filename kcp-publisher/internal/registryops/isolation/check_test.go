@@ -252,7 +252,7 @@ func TestEachLeakIsDetected(t *testing.T) {
 				return 0, ""
 			}, []string{"list tags of other repositories"},
 		},
-		"who may write is told that a blob is unknown": {
+		"a user who may write gets the error that a blob is unknown": {
 			func(r *http.Request) (int, string) {
 				if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/runtimes/a/") {
 					return 404, `{"errors":[{"code":"MANIFEST_BLOB_UNKNOWN"}]}`
@@ -372,7 +372,7 @@ func TestCheckDeletesItsObjects(t *testing.T) {
 	must(t, err)
 	if len(left) != 2 || !strings.Contains(left[0], "in fleet/reports/a") ||
 		!strings.Contains(left[1], "in fleet/reports/b") {
-		t.Errorf("it leaves %v, want the two blobs that nobody may delete", left)
+		t.Errorf("it leaves %v, want the two blobs that no user may delete", left)
 	}
 	if is := strict.contents(t, token.UserPublisher); !maps.Equal(was, is) {
 		t.Errorf("tags were %v and are %v", was, is)

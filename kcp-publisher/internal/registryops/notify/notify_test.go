@@ -339,7 +339,7 @@ func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
 	}
 	most := connectsAtOnce + int(time.Since(began).Seconds()*connectsPerSecond)
 	if codes[http.StatusOK] > most || codes[http.StatusOK]+codes[http.StatusTooManyRequests] != 10*connectsAtOnce {
-		t.Errorf("got %v, want %d let in at most and the others told to wait", codes, most)
+		t.Errorf("got %v, want at most %d accepted and the others deferred", codes, most)
 	}
 	e.connect(t, "two") // which has nothing to do with it
 	e.keepAlive(time.Now().Add(alive))

@@ -114,7 +114,7 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 			},
 			noted: long, want: "runtimes/a#3 runtimes/a#2",
 		},
-		"a bundle that somebody tagged or refers to stays": {
+		"a tagged or referenced bundle stays": {
 			inventory: Inventory{Runtimes: []Runtime{with(a, func(r *Runtime) {
 				r.Bundles, r.Named = bundlesOf("a", 40, 50, 60, 70), []digest.Digest{digest.FromString("a-3")}
 			})}},
@@ -133,7 +133,7 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 			})}},
 			want: "runtimes/a:sha256-2 runtimes/a: runtimes/a#2",
 		},
-		"documents and content that nobody needs go when they were noted long ago": {
+		"unused documents and content are removed when they were noted long ago": {
 			inventory: Inventory{
 				Runtimes: []Runtime{with(a, func(r *Runtime) { r.Bundles = bundlesOf("a", 1) })},
 				Shared:   []Manifest{set(0), set(1), content("x"), content("y")}, Contents: needs("state-0", "y"),

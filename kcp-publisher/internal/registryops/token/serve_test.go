@@ -206,7 +206,7 @@ func TestInvalidCredentialsAreRefused(t *testing.T) {
 			}
 			if code := c.password[strings.LastIndexByte(c.password, '.')+1:]; code != "" &&
 				strings.Contains(d.logged.String()+response.Body.String(), code) {
-				t.Errorf("the password is told on: %s%s", d.logged, response.Body)
+				t.Errorf("the password is revealed: %s%s", d.logged, response.Body)
 			}
 		})
 	}
@@ -344,7 +344,7 @@ func TestPasswordsSurviveOneRotationOfTheirSecret(t *testing.T) {
 		}
 	}
 	if count := strings.Count(d.logged.String(), "keys rotate token"); count != 1 {
-		t.Errorf("told %d times who comes with a password of before:\n%s", count, d.logged)
+		t.Errorf("logged %d times that a user sends an outdated password:\n%s", count, d.logged)
 	}
 	problem = errors.New("the file is gone")
 	if got := asked(third); got != http.StatusServiceUnavailable {

@@ -140,8 +140,9 @@ func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 		v.MaySteer = func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
 			return ask(ctx, steering(rollout))
 		}
-		v.ActOnRollout = func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result,
-			error) {
+		v.ActOnRollout = func(
+			ctx context.Context, rollout client.ObjectKey, action actions.Rollout,
+		) (actions.Result, error) {
 			return actions.Apply(ctx, act, rollout, name, action)
 		}
 		v.MayAct = func(ctx context.Context, kyma client.ObjectKey) (bool, error) { return ask(ctx, acting(kyma)) }

@@ -73,7 +73,7 @@ func attacks(t *testing.T, w *world) {
 			}
 		}
 		if !strings.Contains(log, "refused a token") {
-			t.Errorf("the log says nothing of refused tokens: %s", log)
+			t.Errorf("the log contains nothing about refused tokens: %s", log)
 		}
 	})
 }

@@ -65,7 +65,7 @@ func TestClaimsBecomeUsersAsInTheAPIServer(t *testing.T) {
 		"an address": {
 			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example","email_verified":true}`, "a@b.example", nil, "",
 		},
-		"an address of which nothing is said": {
+		"an address without email_verified": {
 			Mapping{UsernameClaim: "email"}, `{"email":"a@b.example"}`, "a@b.example", nil, "",
 		},
 		"an address that is not verified": {
@@ -82,7 +82,7 @@ func TestClaimsBecomeUsersAsInTheAPIServer(t *testing.T) {
 		"one group": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":"a"}`, issuer + "#7", []string{"a"}, "",
 		},
-		"groups that nobody asked for": {Mapping{}, `{"sub":"7","groups":["a"]}`, issuer + "#7", nil, ""},
+		"groups that were not requested": {Mapping{}, `{"sub":"7","groups":["a"]}`, issuer + "#7", nil, ""},
 		"groups of Kubernetes": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":["system:masters","a",""]}`, issuer + "#7",
 			[]string{"a"}, "",

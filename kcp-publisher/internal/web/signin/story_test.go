@@ -279,7 +279,7 @@ func steering(t *testing.T, w *world) {
 		v.ActOnRollout != nil ||
 		v.MayAct != nil ||
 		v.Act != nil {
-		t.Error("whoever has no token of their own gets buttons")
+		t.Error("a user without a token gets buttons")
 	}
 }
 

@@ -134,8 +134,9 @@ func OwnRights(api client.Client, name string) *Viewer {
 		MaySteer: func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
 			return rights.mayPatch(ctx, v1alpha1.GroupVersion.Group, "rollouts", rollout)
 		},
-		ActOnRollout: func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result,
-			error) {
+		ActOnRollout: func(
+			ctx context.Context, rollout client.ObjectKey, action actions.Rollout,
+		) (actions.Result, error) {
 			return actions.Apply(ctx, api, rollout, name, action)
 		},
 		MayAct: func(ctx context.Context, kyma client.ObjectKey) (bool, error) {

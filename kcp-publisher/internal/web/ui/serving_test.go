@@ -112,7 +112,7 @@ func TestPageRespondsDuringTheStart(t *testing.T) {
 	if _, body, _ = s.get(t, "/?health=Healthy"); strings.Contains(body, "/0</span>") ||
 		strings.Contains(body, "data-live") ||
 		strings.Contains(body, "<form class") {
-		t.Errorf("more is told than is known:\n%s", body)
+		t.Errorf("more is shown than is known:\n%s", body)
 	}
 	if status, _, _ := s.get(t, "/runtimes/r-00001"); status != http.StatusServiceUnavailable {
 		t.Errorf("a page of one runtime: %d", status)

@@ -58,8 +58,9 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 		viewer = &Viewer{
 			Name: "ada@example.org", MaySee: yes,
 			MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
-			ActOnRollout: func(_ context.Context, key client.ObjectKey, action actions.Rollout) (actions.Result,
-				error) {
+			ActOnRollout: func(
+				_ context.Context, key client.ObjectKey, action actions.Rollout,
+			) (actions.Result, error) {
 				return s.actOnRollout(key, action)
 			},
 			MayAct: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
@@ -263,9 +264,9 @@ func TestUsersSeeOnlyTheirRights(t *testing.T) {
 		viewer *Viewer
 		status int
 	}{
-		"nobody":                     {&Viewer{}, http.StatusUnauthorized},
-		"without the right":          {&Viewer{MaySee: no}, http.StatusForbidden},
-		"rights that nobody can ask": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
+		"nobody":                        {&Viewer{}, http.StatusUnauthorized},
+		"without the right":             {&Viewer{MaySee: no}, http.StatusForbidden},
+		"rights that cannot be checked": {&Viewer{MaySee: broken}, http.StatusServiceUnavailable},
 	} {
 		s := serve(t, sampleFleet(5, true), c.viewer)
 		for _, path := range []string{"/", "/live", "/rollouts", "/runtimes/r-00001", "/modules", "/images",

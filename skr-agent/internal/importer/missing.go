@@ -12,13 +12,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// lacking collects blobs that neither the file nor the target has. The file was exported for a target with more
+// missingBlobs collects blobs that neither the file nor the target has. The file was exported for a target with more
 // imports.
-type lacking struct{ lines []string }
+type missingBlobs struct{ lines []string }
 
 const maxLacking = 20
 
-func (l *lacking) add(runtime, what string, d ocispec.Descriptor, previous *bundle.Position, last bundle.Accepted) {
+func (l *missingBlobs) add(
+	runtime, what string, d ocispec.Descriptor, previous *bundle.Position, last bundle.Accepted,
+) {
 	line := fmt.Sprintf("runtime %s: %s, %s of %d bytes", runtime, what, d.Digest, d.Size)
 	if len(l.lines) == 0 || !strings.HasPrefix(l.lines[len(l.lines)-1], "runtime "+runtime+":") {
 		line += history(previous, last)
@@ -39,7 +41,7 @@ func history(previous *bundle.Position, last bundle.Accepted) string {
 }
 
 // refusal returns nil if nothing is missing.
-func (l *lacking) refusal() error {
+func (l *missingBlobs) refusal() error {
 	if len(l.lines) == 0 {
 		return nil
 	}

@@ -1,0 +1,31 @@
+package layout
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// trimmed are the beginnings of the only lines with -trimpath. These builds create images and releases, which contain
+// no path of the machine. Go compiles each package again for such a build, so a test or tool that used the flag would
+// compile about a thousand packages twice.
+var trimmed = []string{
+	"Makefile:# Only images and releases use -trimpath",
+	"Makefile:\tGOOS=linux GOARCH=$(ARCH) $(GO_BUILD) -trimpath -o bin/linux-$(ARCH)/",
+	`hack/release/programs.go:		args := []string{"build", "-trimpath", "-ldflags"`,
+}
+
+func TestOnlyImagesAndReleasesAreBuiltWithTrimpath(t *testing.T) {
+	command := exec.Command("git", "grep", "-I", "-e", "-trimpath", "--", ":!integration/layout")
+	command.Dir = root(t)
+	output, err := command.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(output)) {
+		if !slices.ContainsFunc(trimmed, func(allowed string) bool { return strings.HasPrefix(line, allowed) }) {
+			t.Errorf("this line compiles all packages again: %s", line)
+		}
+	}
+}
