@@ -83,7 +83,8 @@ func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 // CarriedTag returns the tag of a signed list in the CarriedRepository.
 func CarriedTag(list digest.Digest) string { return "list-" + list.Encoded()[:32] }
 
-// CarriedLastTag returns the tag of the list that was last imported for a runtime, in the target's CarriedRepository.
+// CarriedLastTag returns the tag of the last list of a runtime: the last exported one in the CarriedRepository of the
+// publisher, and the last imported one in the CarriedRepository of an import's target.
 func CarriedLastTag(runtime string) string { return carriedLast + runtime }
 
 const carriedLast = "last-"

@@ -41,6 +41,19 @@ func NextReportSequence(last int64, now, verified time.Time) int64 {
 	return NextSequence(last, now)
 }
 
+// CheckReportTime refuses a report whose time or sequence is further ahead of now than trust.MaxClockSkew.
+func CheckReportTime(report Report, now time.Time) *refusal.Error {
+	if !report.Time.After(now.Add(trust.MaxClockSkew)) && report.Sequence <= aheadOf(now) {
+		return nil
+	}
+	return refusal.New(refusal.NotYetIssued,
+		"report %d has time %s, which is %s ahead of this clock (%s) and more than the allowed %s: correct the "+
+			"runtime's clock, or this one",
+		report.Sequence, shownTime(report.Time),
+		max(report.Time.Sub(now), time.UnixMilli(report.Sequence).Sub(now)).Round(time.Second), stamp(now),
+		trust.MaxClockSkew)
+}
+
 // checkClock decides whether a report's time is plausible and the report is not older than the last one of the same
 // key.
 func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
@@ -49,14 +62,8 @@ func (from Reporter) checkClock(report Report, enrolled bool) *refusal.Error {
 		last = 0 // LastSequence belongs to another key
 	}
 	if !from.Now.IsZero() {
-		newest := from.Now.Add(trust.MaxClockSkew)
-		if report.Time.After(newest) || report.Sequence > aheadOf(from.Now) {
-			return refusal.New(refusal.NotYetIssued,
-				"report %d has time %s, which is %s ahead of this clock (%s) and more than the allowed %s: correct "+
-					"the runtime's clock, or this one",
-				report.Sequence, shownTime(report.Time),
-				max(report.Time.Sub(from.Now), time.UnixMilli(report.Sequence).Sub(from.Now)).Round(time.Second),
-				stamp(from.Now), trust.MaxClockSkew)
+		if err := CheckReportTime(report, from.Now); err != nil {
+			return err
 		}
 		if last > aheadOf(from.Now) {
 			last = 0 // an invalid last sequence: no report could follow it

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
@@ -19,6 +20,8 @@ const (
 	MaxImageDepth = 4
 	// MaxImageBlobs bounds all blobs of an image, including its manifests.
 	MaxImageBlobs = 10_000
+	// MaxImageManifestsBytes bounds all manifests of an image together, which an export keeps in memory.
+	MaxImageManifestsBytes = 64 << 20
 )
 
 // Media types of Docker's images, which are older than the OCI's.
@@ -37,25 +40,38 @@ func isManifest(mediaType string) bool {
 		mediaType == mediaTypeDockerManifest
 }
 
-// ImageWalk visits an image and everything below it.
+// ImageWalk visits an image and everything below it. It visits a blob once, even if several manifests list it.
 type ImageWalk struct {
 	// Locate returns the place of a blob; nil leaves out the blob and everything below it.
 	Locate func(context.Context, ocispec.Descriptor) (store.Fetcher, error)
 	// Found is called for every blob. A manifest comes before its parts. manifest is nil for other blobs.
 	Found func(d ocispec.Descriptor, manifest []byte)
 
-	visited int
+	visited        map[imageBlob]bool
+	manifestsBytes int64
+}
+
+// imageBlob is the part of a descriptor that the walk uses.
+type imageBlob struct {
+	mediaType string
+	digest    digest.Digest
+	sizeBytes int64
 }
 
 // Walk starts at the manifest or index of the image. The error is a *refusal.Error if the image exceeds the limits or
 // does not match its digests.
 func (w *ImageWalk) Walk(ctx context.Context, image ocispec.Descriptor) error {
-	w.visited = 0
+	w.visited, w.manifestsBytes = map[imageBlob]bool{}, 0
 	return w.visit(ctx, image, 1)
 }
 
 func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) error {
-	if w.visited++; depth > MaxImageDepth || w.visited > MaxImageBlobs {
+	blob := imageBlob{d.MediaType, d.Digest, d.Size}
+	if w.visited[blob] {
+		return nil
+	}
+	w.visited[blob] = true
+	if depth > MaxImageDepth || len(w.visited) > MaxImageBlobs {
 		return refusal.New(refusal.TooLarge, "is more than %d levels deep or has more than %d blobs", MaxImageDepth,
 			MaxImageBlobs)
 	}
@@ -67,6 +83,9 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 	if !isManifest(d.MediaType) {
 		w.Found(d, nil)
 		return nil
+	}
+	if w.manifestsBytes += d.Size; d.Size > MaxImageManifestsBytes || w.manifestsBytes > MaxImageManifestsBytes {
+		return refusal.New(refusal.TooLarge, "its manifests are larger than %d MiB", MaxImageManifestsBytes>>20)
 	}
 	data, err := store.FetchBlob(ctx, from, d, MaxImageManifestBytes)
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -44,11 +46,19 @@ func TestImagesAreWalkedWithinLimits(t *testing.T) {
 	nested := below(t, ocispec.MediaTypeImageIndex, dockerIndex)
 	tooDeep := below(t, ocispec.MediaTypeImageIndex, nested)
 	tooMany := below(t, ocispec.MediaTypeImageManifest, many...)
+	large := make([]bundle.Blob, MaxImageManifestsBytes/MaxImageManifestBytes+1)
+	for i := range large {
+		index := fmt.Appendf(nil, `{"schemaVersion":2,"mediaType":%q,"manifests":[],"annotations":{"a":"%d%s"}}`,
+			ocispec.MediaTypeImageIndex, i, strings.Repeat("x", MaxImageManifestBytes-200))
+		large[i] = bundle.NewBlob(ocispec.MediaTypeImageIndex, index)
+	}
+	tooLarge := below(t, ocispec.MediaTypeImageIndex, large...)
+	repeated := below(t, ocispec.MediaTypeImageIndex, slices.Repeat(large[:1], 100)...)
 	repository, err := store.NewMemory().Repository(t.Context(), "image")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, blob := range []bundle.Blob{docker, dockerIndex, nested, tooDeep, tooMany} {
+	for _, blob := range append(large, docker, dockerIndex, nested, tooDeep, tooMany, tooLarge, repeated) {
 		if err := store.PushBlob(t.Context(), repository, blob); err != nil {
 			t.Fatal(err)
 		}
@@ -63,6 +73,8 @@ func TestImagesAreWalkedWithinLimits(t *testing.T) {
 		"an index of indexes":         {nested, 5, ""},
 		"one index more":              {tooDeep, 0, refusal.TooLarge},
 		"more blobs than any has":     {tooMany, 0, refusal.TooLarge},
+		"more bytes of manifests":     {tooLarge, 0, refusal.TooLarge},
+		"one index many times":        {repeated, 2, ""},
 		"a single blob is no image's": {layer, 1, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -18,12 +19,15 @@ import (
 
 func newImportReport() *cobra.Command {
 	var to, format string
+	var replace bool
 	var registry cli.Registry
 	cmd := &cobra.Command{
 		Use: "import-report FILE", Short: "import a report file from a runtime", Args: cli.Exactly(1, "one file"),
 		Long: "import-report uploads a report file of `skr-agent export-report` for the publisher.\n" +
 			"The publisher verifies its signature later. The command refuses a report that is older than the " +
-			"existing one.",
+			"existing one, and a report with\n" +
+			"the sequence of the existing one and other content. --replace imports such a report: use it after a " +
+			"forged report was imported.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to == "" {
 				return cli.Usage(errors.New("--to is required"))
@@ -36,7 +40,7 @@ func newImportReport() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			taken, err := importReport(cmd.Context(), place, fetched)
+			taken, err := importReport(cmd.Context(), place, fetched, time.Now(), replace)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -44,6 +48,7 @@ func newImportReport() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "target location of the report: registry prefix HOST/PATH, or oci-layout:DIR")
+	cmd.Flags().BoolVar(&replace, "replace", false, "replace an existing report that is newer or has other content")
 	cli.OutputFlag(cmd.Flags(), &format)
 	registry.AddFlags(cmd.Flags())
 	return cmd
@@ -69,8 +74,10 @@ func (r takenReport) draw(out io.Writer) {
 }
 
 // importReport pushes a report unless a newer one exists. The publisher, which knows the runtime's key, verifies it
-// later.
-func importReport(ctx context.Context, place store.Store, fetched bundle.Fetched) (takenReport, error) {
+// later. Until then, the existing report can be forged: with replace, any report can follow it.
+func importReport(
+	ctx context.Context, place store.Store, fetched bundle.Fetched, now time.Time, replace bool,
+) (takenReport, error) {
 	report, err := bundle.ClaimedReport(fetched)
 	if err != nil {
 		return takenReport{}, err
@@ -79,27 +86,45 @@ func importReport(ctx context.Context, place store.Store, fetched bundle.Fetched
 	if report.Observed != nil {
 		taken.Bundle = report.Observed.Sequence
 	}
+	if err := bundle.CheckReportTime(report, now); err != nil {
+		return taken, err
+	}
 	repository, err := place.Repository(ctx, bundle.ReportRepository(report.Runtime))
 	if err != nil {
 		return taken, err
 	}
 	before, err := store.Fetch(ctx, repository, bundle.TagLatest)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	if err != nil && !errors.Is(err, store.ErrNotFound) && refusal.Of(err) == nil {
 		return taken, err
 	}
 	if err == nil {
-		// An unreadable report is replaced.
-		if known, err := bundle.ClaimedReport(before); err == nil {
-			if known.Sequence > report.Sequence {
-				return taken, &refusal.Error{Reason: refusal.Rollback, Detail: fmt.Sprintf(
-					"report %d of runtime %s is older than the existing report %d", report.Sequence, report.Runtime,
-					known.Sequence)}
-			}
-			if taken.Known = known.Sequence == report.Sequence; taken.Known {
-				return taken, nil
-			}
+		if taken.Known = bytes.Equal(before.Bytes, fetched.Bytes); taken.Known {
+			return taken, nil
+		}
+		if err := canFollow(report, before, now); err != nil && !replace {
+			return taken, err
 		}
 	}
 	return taken,
 		store.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
+}
+
+// canFollow decides whether a report can replace an existing one. An existing report that is unreadable, or that the
+// publisher refuses because of its time, never stays.
+func canFollow(report bundle.Report, before bundle.Fetched, now time.Time) error {
+	existing, err := bundle.ClaimedReport(before)
+	if err != nil || bundle.CheckReportTime(existing, now) != nil {
+		return nil //nolint:nilerr // see above
+	}
+	switch {
+	case existing.Sequence > report.Sequence:
+		return &refusal.Error{Reason: refusal.Rollback, Detail: fmt.Sprintf(
+			"report %d of runtime %s is older than the existing report %d; if the existing report is forged, use "+
+				"--replace", report.Sequence, report.Runtime, existing.Sequence)}
+	case existing.Sequence == report.Sequence:
+		return &refusal.Error{Reason: refusal.Rollback, Detail: fmt.Sprintf(
+			"report %d of runtime %s already exists with other content; if the existing report is forged, use "+
+				"--replace", report.Sequence, report.Runtime)}
+	}
+	return nil
 }

@@ -60,6 +60,10 @@ func (f *commitFlags) open() (*git.Repository, git.Change, error) {
 	}
 	change := git.Change{Name: author.Name, Email: author.Address, Time: time.Now()}
 	if f.key != "" {
+		if f.git.signers == "" {
+			return nil, change, cli.Usage(errors.New("--git-signing-key: --git-signers is required, because the " +
+				"signature also covers the commit that the new one is based on"))
+		}
 		if change.Key, err = git.ReadSigningKey(f.key); err != nil {
 			return nil, change, cli.Usage(fmt.Errorf("--git-signing-key: %w", err))
 		}

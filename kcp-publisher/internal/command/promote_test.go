@@ -166,7 +166,12 @@ func TestInvalidPromotionsAreRefused(t *testing.T) {
 		"an older version": {
 			r.promote("--from", "regular", "--to", "fast"), cli.ExitFailed, "it has version 2.0.0, and 1.0.0 is older",
 		},
-		"a key that is none": {r.promote("--git-signing-key", key), cli.ExitUsage, "--git-signing-key: "},
+		"a signing key without signers": {
+			r.promote("--git-signing-key", key), cli.ExitUsage, "--git-signing-key: --git-signers is required",
+		},
+		"an invalid signing key": {
+			r.promote("--git-signing-key", key, "--git-signers", key), cli.ExitUsage, "ssh: no key found",
+		},
 		"a module of nobody": {
 			append(r.promote(), "--", "extra"), cli.ExitUsage, "want a module, got 2 arguments",
 		},

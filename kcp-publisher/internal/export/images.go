@@ -14,6 +14,7 @@ import (
 	"github.com/distribution/reference"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 )
@@ -55,9 +56,8 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	at := tag
 	if digested, ok := named.(reference.Digested); ok {
 		at, pinned = digested.Digest().String(), true
-		if _, ok := named.(reference.Tagged); !ok {
-			tag = digested.Digest().Algorithm().String() + "-" + digested.Digest().Encoded()[:32]
-		}
+		// References with one tag and different digests need different names in the file. A pull ignores the tag.
+		tag = digested.Digest().Algorithm().String() + "-" + digested.Digest().Encoded()[:32]
 	}
 	root, err := repository.Resolve(ctx, at)
 	if err != nil {
@@ -150,8 +150,7 @@ func platformName(p ocispec.Platform) string {
 	return name
 }
 
-// list adds the signed list of the images. It reuses an earlier signature of the same list, because each signature has
-// different bytes.
+// list adds the signed list of the images.
 func (g *gathering) list(ctx context.Context) error {
 	if len(g.images.found) == 0 {
 		return nil
@@ -185,21 +184,28 @@ func (g *gathering) list(ctx context.Context) error {
 	return nil
 }
 
+// signed returns the signed manifest of a list. It reuses an earlier signature, because each signature has different
+// bytes, unless a runtime of the list got another list since: the sequence of the signature would be older than the
+// sequence of that list, and the import would refuse it.
 func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
 	repository, err := g.Place.Repository(ctx, bundle.CarriedRepository)
 	if err != nil {
 		return bundle.Blob{}, err
 	}
-	tag := bundle.CarriedTag(list.Descriptor.Digest)
-	before, err := store.Fetch(ctx, repository, tag)
-	if err == nil {
-		v, refused := bundle.VerifyCarried(before, g.Keys.Root)
+	tags := []string{bundle.CarriedTag(list.Descriptor.Digest)}
+	for _, b := range g.carried {
+		tags = append(tags, bundle.CarriedLastTag(b.Runtime))
+	}
+	before, err := g.signedBefore(ctx, repository, tags)
+	if err != nil {
+		return bundle.Blob{}, err
+	}
+	if before != nil {
+		v, refused := bundle.VerifyCarried(*before, g.Keys.Root)
 		if refused == nil && v.List.Digest == list.Descriptor.Digest && v.Predicate.Epoch == g.Keys.Root.Epoch &&
 			g.Now.Before(v.Predicate.ExpiresAt) {
 			return bundle.NewBlob(ocispec.MediaTypeImageManifest, before.Bytes), nil
 		}
-	} else if !errors.Is(err, store.ErrNotFound) {
-		return bundle.Blob{}, err
 	}
 	manifest, err := bundle.ComposeCarried(list, g.predicate(), g.Keys.Signer)
 	if err != nil {
@@ -210,7 +216,33 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 			return bundle.Blob{}, err
 		}
 	}
-	return manifest, store.PushManifest(ctx, repository, manifest, tag)
+	for _, tag := range tags {
+		if err := store.PushManifest(ctx, repository, manifest, tag); err != nil {
+			return bundle.Blob{}, err
+		}
+	}
+	return manifest, nil
+}
+
+// signedBefore returns the manifest that all tags name, nil if there is no such manifest.
+func (g *gathering) signedBefore(
+	ctx context.Context, repository store.Reader, tags []string,
+) (*bundle.Fetched, error) {
+	var found *bundle.Fetched
+	for _, tag := range tags {
+		fetched, err := store.Fetch(ctx, repository, tag)
+		if errors.Is(err, store.ErrNotFound) || refusal.Of(err) != nil {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found != nil && !bytes.Equal(found.Bytes, fetched.Bytes) {
+			return nil, nil
+		}
+		found = &fetched
+	}
+	return found, nil
 }
 
 // predicate orders the list by the sequence of its bundles. The list expires with the first of them.

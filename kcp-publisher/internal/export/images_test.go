@@ -72,6 +72,57 @@ func TestImagesAreExportedForTheSelectedPlatforms(t *testing.T) {
 	}
 }
 
+func TestReferencesWithOneTagAndDifferentDigestsAreExported(t *testing.T) {
+	f := newFleet(t)
+	first, _ := f.image("lab/keda:1", "linux/amd64")
+	second, _ := f.image("lab/keda:1", "linux/amd64", "linux/arm64")
+	reference := f.host + "/lab/keda:1"
+	f.publish("berlin", f.module("keda", 10, reference+"@"+first.Descriptor.Digest.String()))
+	f.publish("munich", f.module("keda", 10, reference+"@"+second.Descriptor.Digest.String(), reference))
+	options := f.options("berlin", "munich")
+	options.Images, options.Platforms = true, []ocispec.Platform{{OS: "linux", Architecture: "amd64"}}
+	parcel := f.gather(options)
+	f.written(parcel)
+	for _, index := range []bundle.Blob{first, second} {
+		if !parcel.holds(index.Descriptor.Digest) {
+			t.Errorf("index %s is missing", index.Descriptor.Digest)
+		}
+	}
+}
+
+// TestListIsNewerThanTheListBefore exports with an image, with another image, and with the first one again.
+func TestListIsNewerThanTheListBefore(t *testing.T) {
+	f := newFleet(t)
+	f.image("lab/keda:1", "linux/amd64")
+	f.publish("ship", f.module("keda", 10, f.host+"/lab/keda:1"))
+	f.publish("harbor", f.module("mail", 10))
+	sequence := func(after time.Duration, runtimes ...string) int64 {
+		options := f.options(runtimes...)
+		options.Images, options.Now = true, noon.Add(after)
+		for _, r := range f.gather(options).Layout.References {
+			if !strings.HasPrefix(r.Name, bundle.CarriedRepository+":") {
+				continue
+			}
+			repository, err := f.place.Reading(t.Context(), bundle.CarriedRepository)
+			f.must(err)
+			fetched, err := store.Fetch(t.Context(), repository, r.Descriptor.Digest.String())
+			f.must(err)
+			list, err := bundle.VerifyCarried(fetched, f.keys.Root)
+			f.must(err)
+			return list.Predicate.Sequence
+		}
+		t.Fatal("the export has no signed list")
+		return 0
+	}
+	both := sequence(time.Minute, "ship", "harbor")
+	alone := sequence(2*time.Minute, "ship")
+	again := sequence(3*time.Minute, "ship", "harbor")
+	repeated := sequence(4*time.Minute, "ship", "harbor")
+	if both >= alone || alone >= again || repeated != again {
+		t.Errorf("got the sequences %d, %d, %d and %d", both, alone, again, repeated)
+	}
+}
+
 func TestModulesThatListNoImagesAreNamed(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")

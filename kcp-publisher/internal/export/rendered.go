@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
@@ -76,15 +77,15 @@ func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, err
 		return "", err
 	}
 	fetched, err := store.Fetch(ctx, repository, bundle.TagLatest)
-	if errors.Is(err, store.ErrNotFound) {
-		return "", nil
+	if errors.Is(err, store.ErrNotFound) || refusal.Of(err) != nil {
+		return "", nil // a missing or refused report must not stop the export for other runtimes
 	}
 	if err != nil {
 		return "", fmt.Errorf("read its report: %w", err)
 	}
 	report, _ := bundle.ClaimedReport(fetched) // an unreadable report has no version
 	if _, err := version.ParseSemantic(report.KubernetesVersion); err != nil {
-		return "", nil // a report without a version must not stop the export for other runtimes
+		return "", nil
 	}
 	return report.KubernetesVersion, nil
 }

@@ -1,14 +1,18 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -61,6 +65,27 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	f.gather(options)
 	if got := strings.Join(asked, ", "); got != "keda v1.33.1, mail v1.33.1, keda " {
 		t.Errorf("a report that names no version: asked for %s", got)
+	}
+	manifest, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
+		Config: ocispec.DescriptorEmptyJSON, Layers: []ocispec.Descriptor{ocispec.DescriptorEmptyJSON},
+		Annotations: map[string]string{"padding": strings.Repeat("x", bundle.MaxManifestBytes)},
+	})
+	f.must(err)
+	put, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://"+f.host+"/v2/fleet/"+
+		bundle.ReportRepository("munich")+"/manifests/"+bundle.TagLatest, bytes.NewReader(manifest))
+	f.must(err)
+	put.Header.Set("Content-Type", ocispec.MediaTypeImageManifest)
+	response, err := http.DefaultClient.Do(put) // our own client pushes no such manifest
+	f.must(err)
+	f.must(response.Body.Close())
+	if response.StatusCode != http.StatusCreated {
+		t.Fatalf("push a large manifest: %s", response.Status)
+	}
+	asked = nil
+	f.gather(options)
+	if got := strings.Join(asked, ", "); got != "keda v1.33.1, mail v1.33.1, keda " {
+		t.Errorf("a report that is too large: asked for %s", got)
 	}
 	asked, options.KubernetesVersion = nil, "v1.36.3"
 	f.publish("munich", f.installed("mail"))

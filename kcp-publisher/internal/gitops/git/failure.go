@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/knownhosts"
@@ -62,6 +63,7 @@ func (r *Repository) fetchError(what string, err error) error {
 	failure := &FetchError{err: err}
 	var hostKey *hostKeyError
 	var algorithms *ssh.AlgorithmNegotiationError
+	var references *packp.ErrUnexpectedData
 	switch {
 	case errors.As(err, &hostKey):
 		failure.Cause, failure.err = HostKeyRefused, hostKey // without the library's prefix
@@ -70,6 +72,10 @@ func (r *Repository) fetchError(what string, err error) error {
 		failure.err = fmt.Errorf("known_hosts (%s) has no key for %s of a kind that the server has, %s: "+
 			"ask those who run the server for its key, and put it into known_hosts", r.Credentials.knownHosts,
 			r.endpoint.Host, strings.Join(algorithms.RequestedAlgorithms, ", "))
+	case errors.As(err, &references):
+		// The error contains the server's data. An SSH connection ends without a reason at the limit.
+		failure.err = fmt.Errorf("%s: the references are invalid or larger than %d MiB", references.Msg,
+			maxPackBytes>>20)
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed),
 		strings.Contains(err.Error(), "ssh: unable to authenticate"):
 		failure.Cause = CredentialsRefused

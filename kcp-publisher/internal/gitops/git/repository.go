@@ -120,6 +120,7 @@ func (r *Repository) connectBy(protocol string) (err error) {
 		return nil
 	case "ssh":
 		r.client = gitssh.NewClient(nil)
+		r.endpoint.Proxy.URL = sshScheme + "://any"
 		r.auth, err = r.Credentials.ssh(r.endpoint)
 		return err
 	}

@@ -3,12 +3,50 @@ package git
 import (
 	"context"
 	"io"
+	"net"
+	"net/url"
 
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
+	"golang.org/x/net/proxy"
+
+	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
-// ~/.ssh/config is not read: it is the configuration of a user.
-func init() { gitssh.DefaultSSHConfig = nil }
+// sshScheme is the scheme of a proxy URL that selects boundedDialer. go-git has no other hook into SSH connections.
+const sshScheme = "kyma-pull-bounded"
+
+func init() {
+	gitssh.DefaultSSHConfig = nil // ~/.ssh/config is the configuration of a user
+	proxy.RegisterDialerType(sshScheme, func(*url.URL, proxy.Dialer) (proxy.Dialer, error) {
+		return boundedDialer{}, nil
+	})
+}
+
+// boundedDialer opens connections from which at most maxPackBytes can be read. It uses the proxies of the environment,
+// as go-git does.
+type boundedDialer struct{}
+
+// Dial is part of proxy.Dialer.
+func (d boundedDialer) Dial(network, address string) (net.Conn, error) {
+	return d.DialContext(context.Background(), network, address)
+}
+
+// DialContext is part of proxy.ContextDialer.
+func (boundedDialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := proxy.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return boundedConn{Conn: conn, from: bounded.NewReader(conn, maxPackBytes, errTooLarge)}, nil
+}
+
+// boundedConn reads from a bounded reader.
+type boundedConn struct {
+	net.Conn
+	from io.Reader
+}
+
+func (c boundedConn) Read(p []byte) (int, error) { return c.from.Read(p) }
 
 // opened opens a session until the context ends. go-git waits forever for an SSH server that accepts a connection and
 // sends nothing.

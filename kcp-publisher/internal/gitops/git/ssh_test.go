@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -166,6 +167,72 @@ func TestSSHRepositoryWithKeysFromFiles(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSSHServerCannotSendReferencesWithoutEnd reads the references of a server that sends them for as long as the
+// client reads.
+func TestSSHServerCannotSendReferencesWithoutEnd(t *testing.T) {
+	host := newSSHKey(t)
+	_, identity, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &ssh.ServerConfig{PublicKeyCallback: func(ssh.ConnMetadata, ssh.PublicKey) (*ssh.Permissions, error) {
+		return nil, nil
+	}}
+	config.AddHostKey(host)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	sent := make(chan int64, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		sent <- sendReferences(conn, config)
+	}()
+	address := listener.Addr()
+	r := open(t, Options{URL: "ssh://git@" + address.String() + "/fleet",
+		Credentials: sshCredentials(t, address, host.PublicKey(), identity)})
+	if _, err := r.Head(t.Context()); err == nil || !strings.Contains(err.Error(), "64 MiB") {
+		t.Errorf("got %v", err)
+	}
+	if got := <-sent; got > 2*maxPackBytes {
+		t.Errorf("the client read %d bytes, want at most about %d", got, maxPackBytes)
+	}
+}
+
+// sendReferences serves one session and returns the number of bytes that it could send.
+func sendReferences(conn net.Conn, config *ssh.ServerConfig) (bytes int64) {
+	_, channels, requests, err := ssh.NewServerConn(conn, config)
+	if err != nil {
+		return 0
+	}
+	go ssh.DiscardRequests(requests)
+	for offered := range channels {
+		channel, requests, err := offered.Accept()
+		if err != nil {
+			return bytes
+		}
+		for request := range requests {
+			_ = request.Reply(request.Type == "exec", nil)
+			for n := 0; request.Type == "exec"; n++ {
+				line := fmt.Sprintf("%040x refs/heads/%0900d\x00agent=test\n", n+1, n)
+				if n > 0 { // only the first line has capabilities
+					line = strings.Replace(line, "\x00agent=test", "", 1)
+				}
+				sent, err := fmt.Fprintf(channel, "%04x%s", len(line)+4, line)
+				if bytes += int64(sent); err != nil {
+					return bytes
+				}
+			}
+		}
+	}
+	return bytes
 }
 
 // ecdsaKey is a host key of another kind than the others.

@@ -67,6 +67,9 @@ func Edit(file []byte, line int, module, source, channel string, create bool) ([
 				source, strings.Join(names(channels), ", "))
 	}
 	p.To = version.Value
+	if hasOtherLineBreaks(file) {
+		return nil, p, fmt.Errorf("line %d: module %s: channel %q: %w", channels.Line, module, channel, errByHand)
+	}
 	e := editor{lines: strings.SplitAfter(string(file), "\n")}
 	switch {
 	case to == nil && !create:
@@ -181,6 +184,14 @@ func lastLine(n *yaml.Node) int {
 		last = max(last, lastLine(c))
 	}
 	return last
+}
+
+// hasOtherLineBreaks reports whether the YAML parser counts more lines than the editor, which splits at line feeds.
+//
+// Source: YAML 1.1, section 4.2, "Line Break Characters".
+func hasOtherLineBreaks(file []byte) bool {
+	text := strings.ReplaceAll(string(file), "\r\n", "\n")
+	return strings.ContainsAny(text, "\r\u0085\u2028\u2029")
 }
 
 var errByHand = errors.New("its notation is not one that can be edited here: write it by hand")

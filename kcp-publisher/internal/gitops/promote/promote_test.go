@@ -125,6 +125,12 @@ func TestInvalidPromotionFilesAreRefused(t *testing.T) {
 		"a version with escapes": {
 			strings.Replace(meta, "1.0.0", `"1.\u0030.0"`, 1), "fast", "regular", "write it by hand",
 		},
+		"a file with carriage returns as line breaks": {
+			strings.ReplaceAll(meta, "\n", "\r"), "fast", "regular", "write it by hand",
+		},
+		"a file with Unicode line breaks": {
+			strings.Replace(meta, "# since May", "# since May\u2028  # 2026", 1), "fast", "regular", "write it by hand",
+		},
 		"a file that cannot be parsed": {"a: [", "fast", "regular", "document 1: line 1"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,11 +18,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// tagsOf are the known tag prefixes, by repository.
+// tagsOf are the known tag prefixes of documents and contents, by repository.
 var tagsOf = map[string]string{
 	bundle.DocumentsRepository: "set-",
 	bundle.ContentRepository:   "blob-",
-	bundle.CarriedRepository:   "list-",
 }
 
 // shared reads a repository in which each manifest has a tag. It leaves out unknown manifests. It leaves out all if the
@@ -84,13 +83,14 @@ func (r *reader) shared(ctx context.Context, name string) error {
 
 // understood reports whether a publisher writes such a manifest under such a tag, and when a list expires.
 func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
-	if !strings.HasPrefix(tag, tagsOf[name]) {
-		return time.Time{}, false
-	}
 	fetched := bundle.Fetched{Descriptor: m.Descriptor, Bytes: data}
 	if name == bundle.CarriedRepository {
 		list, err := bundle.VerifyCarried(fetched, r.Root)
-		return list.Predicate.ExpiresAt, err == nil && tag == bundle.CarriedTag(list.List.Digest)
+		return list.Predicate.ExpiresAt, err == nil &&
+			(tag == bundle.CarriedTag(list.List.Digest) || bundle.IsCarriedLastTag(tag))
+	}
+	if !strings.HasPrefix(tag, tagsOf[name]) {
+		return time.Time{}, false
 	}
 	_, refused := bundle.ReadManifest(fetched, bundle.ArtifactTypeContent)
 	return time.Time{}, refused == nil && len(m.Blobs) > 0
